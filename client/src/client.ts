@@ -1,0 +1,103 @@
+import { inspect } from "node:util";
+import { Calls } from "./calls.js";
+import { Drive } from "./drive.js";
+import { parseDuration, type Duration } from "./duration.js";
+import { Runs } from "./runs.js";
+import { Tasks } from "./tasks.js";
+import { Toolsets } from "./toolsets.js";
+import { Endpoint, type EndpointOptions } from "./transport.js";
+import { Unary } from "./unary.js";
+import { Worker, type WorkerOptions } from "./worker.js";
+
+/** How a client reaches its server and speaks to its user. */
+export interface TrunklineOptions extends EndpointOptions {
+  /**
+   * How long a request that is no call (creating a run, listing, settling) is tried again when the server
+   * cannot be reached. Calls wait without a limit. Default 30 s.
+   */
+  readonly retryFor?: Duration;
+  /** Told once when a tool has no worker, and when the server is away for a while. Default `console.warn`. */
+  readonly onWarning?: (message: string) => void;
+}
+
+const DEFAULT_RETRY_MS = 30_000;
+
+/**
+ * A client of a Trunkline server. Making one connects to nothing yet; its calls share one stream, which
+ * reconnects by itself and does not keep the process alive while nothing is waited for.
+ */
+export class Trunkline {
+  /** Declarations of tools. */
+  readonly toolsets: Toolsets;
+  /** Executions of harnesses, in which calls are opened. */
+  readonly runs: Runs;
+  /** Calls, from any process. */
+  readonly calls: Calls;
+  /** Deferred calls, for whoever holds their tokens. */
+  readonly tasks: Tasks;
+  readonly #endpoint: Endpoint;
+  readonly #unary: Unary;
+  readonly #drive: Drive;
+  readonly #onWarning: (message: string) => void;
+  readonly #workers = new Set<Worker>();
+
+  /**
+   * @throws TrunklineError INVALID_FIELD for a URL or key that cannot be one; the key is not shown
+   */
+  constructor(options: TrunklineOptions = {}) {
+    const { retryFor, onWarning = console.warn } = options;
+    this.#endpoint = new Endpoint(options);
+    this.#onWarning = (message) => onWarning(`trunkline: ${message}`);
+    this.#unary = new Unary(
+      this.#endpoint,
+      retryFor === undefined ? DEFAULT_RETRY_MS : parseDuration(retryFor, "retryFor"),
+    );
+    this.calls = new Calls(this.#unary);
+    this.#drive = new Drive(this.#endpoint, {
+      warn: this.#onWarning,
+      // Whoever aborted does not wait; the run's end cancels it at the latest.
+      cancel: (callId) => void this.calls.cancel(callId).catch(() => undefined),
+    });
+    this.runs = new Runs(this.#unary, this.#drive, this.calls);
+    this.tasks = new Tasks(this.#unary);
+    this.toolsets = new Toolsets(this.#unary);
+  }
+
+  /** The server's address. */
+  get url(): string {
+    return this.#endpoint.url;
+  }
+
+  /**
+   * Starts to run tools. The worker goes on until it is stopped, and keeps the process alive.
+   *
+   * @throws TrunklineError INVALID_FIELD for options that cannot be
+   */
+  worker(options: WorkerOptions): Worker {
+    const worker = new Worker(this.#endpoint, options, this.#onWarning);
+    this.#workers.add(worker);
+    const forget = (): void => void this.#workers.delete(worker);
+    worker.done.then(forget, forget);
+    return worker;
+  }
+
+  /**
+   * Stops this client's workers, which lets their handlers finish, then closes its connections. What is
+   * still waited for rejects with a `TrunklineError` CLOSED; the calls themselves go on.
+   */
+  async close(): Promise<void> {
+    await Promise.allSettled([...this.#workers].map((worker) => worker.stop()));
+    await this.#drive.close();
+    this.#unary.close();
+  }
+
+  /** Closes the client at the end of an `await using` block. */
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.close();
+  }
+
+  /** Shows the address, never the key. */
+  [inspect.custom](): string {
+    return `Trunkline(${this.url})`;
+  }
+}

@@ -1,0 +1,320 @@
+import { randomUUID } from "node:crypto";
+import { create } from "@bufbuild/protobuf";
+import { NewCallSchema, type CallSpec, type DriveResponse, type Opened } from "@trunkline/proto/call";
+import { abortReason, onAbort } from "./abort.js";
+import { outcomeFromWire, type Outcome } from "./call.js";
+import { DriveStream, type DriveStreamOwner, type OpenItem } from "./drive-stream.js";
+import { TrunklineError } from "./errors.js";
+import { errorFromProblem, errorFromRpc, isRefusedCredential } from "./problem.js";
+import { StreamKeeper } from "./stream-keeper.js";
+import type { Endpoint } from "./transport.js";
+import { WatchedCall, type WatchPort } from "./watched-call.js";
+
+/** How long an idle stream stays open for the next call. */
+const IDLE_MS = 60_000;
+
+/** What an open takes in a frame beside its input, roughly, in bytes. */
+const OPEN_BYTES = 300;
+
+/** When to send again what the server could not take and named no delay for. */
+const RETRY_MS = 500;
+
+/** Request numbers are of 32 bits; 0 is "none" in unary answers. */
+const REQUEST_LIMIT = 2 ** 32;
+
+/** A call that was opened, and what is known of its end. */
+export interface OpenedCall {
+  readonly callId: string;
+  readonly key: string;
+  /** False when the key named a call that was there already. */
+  readonly created: boolean;
+  /** Waits for the outcome; with a signal, only until it aborts. */
+  outcome(signal?: AbortSignal): Promise<Outcome>;
+}
+
+/** What a {@link Drive} needs of its client. */
+export interface DriveHost {
+  warn(message: string): void;
+  /** Cancels a call that nobody wants any more. */
+  cancel(callId: string): void;
+}
+
+interface PendingOpen extends OpenItem {
+  readonly signal: AbortSignal | undefined;
+  /** Ends the listening to the signal. */
+  forget: () => void;
+  resolve: (opened: OpenedCall) => void;
+  readonly reject: (error: Error) => void;
+}
+
+/**
+ * The calls of a client: opens them on one shared stream and brings their outcomes back, across cuts and
+ * restarts of the server. An open that was not acknowledged is sent again under the same key; an outcome
+ * that somebody waits for is watched again.
+ */
+export class Drive implements DriveStreamOwner, WatchPort {
+  readonly #endpoint: Endpoint;
+  readonly #host: DriveHost;
+  readonly #streams = new Set<DriveStream>();
+  readonly #opens = new Map<number, PendingOpen>();
+  readonly #calls = new Map<string, WatchedCall>();
+  readonly #unserved = new Set<string>();
+  #keeper: StreamKeeper<DriveStream>;
+  #requests = 0;
+  #awaited = 0;
+  #idle: NodeJS.Timeout | undefined;
+  #closed = false;
+
+  constructor(endpoint: Endpoint, host: DriveHost) {
+    this.#endpoint = endpoint;
+    this.#host = host;
+    this.#keeper = this.#makeKeeper();
+  }
+
+  /**
+   * Opens a call; resolves when the server has stored it. When the signal aborts, the open is taken back
+   * or, where it may have arrived, canceled.
+   */
+  open(runId: string, spec: CallSpec, signal?: AbortSignal): Promise<OpenedCall> {
+    if (this.#closed) return Promise.reject(closedError());
+    if (signal?.aborted) return Promise.reject(abortReason(signal));
+    // With a key of its own an open may be sent again without opening a second call.
+    if (spec.key === "") spec.key = `sdk-${randomUUID()}`;
+    const request = (this.#requests = (this.#requests % (REQUEST_LIMIT - 1)) + 1);
+    const open = create(NewCallSchema, { request, runId, call: spec });
+    const bytes = Buffer.byteLength(spec.inputJson) + OPEN_BYTES;
+    return new Promise((resolve, reject) => {
+      const item = { kind: "open", open, bytes, sent: false, withdrawn: false } as const;
+      const pending: PendingOpen = { ...item, signal, forget: () => undefined, resolve, reject };
+      this.#opens.set(request, pending);
+      if (signal !== undefined) pending.forget = onAbort(signal, () => this.#takeBack(pending, signal));
+      this.#keeper.active?.send(pending);
+      this.#touch();
+    });
+  }
+
+  #takeBack(pending: PendingOpen, signal: AbortSignal): void {
+    pending.reject(abortReason(signal));
+    if (pending.sent) {
+      pending.resolve = ({ callId }) => this.#host.cancel(callId);
+      return;
+    }
+    pending.withdrawn = true;
+    this.#opens.delete(pending.open.request);
+    this.#touch();
+  }
+
+  /** Rejects what is waited for and ends the stream. */
+  async close(): Promise<void> {
+    if (this.#closed) return;
+    this.#closed = true;
+    this.#rejectAll(closedError());
+    this.#keeper.close();
+    clearTimeout(this.#idle);
+    for (const stream of this.#streams) stream.drop(closedError());
+  }
+
+  onWelcome(stream: DriveStream): void {
+    this.#keeper.welcomed(stream);
+    for (const pending of this.#opens.values()) stream.send(pending);
+    for (const [callId, call] of this.#calls) {
+      if (call.awaited) this.#watch(call, stream);
+      // Whoever asks for it later has it watched then.
+      else this.#calls.delete(callId);
+    }
+    this.#touch();
+    for (const older of this.#streams) if (older !== stream) older.end();
+  }
+
+  onFrame(stream: DriveStream, frame: DriveResponse): void {
+    for (const opened of frame.opened) this.#onOpened(stream, opened);
+    for (const { request, problem } of frame.refused) {
+      const error = problem === undefined ? unexplained() : errorFromProblem(problem);
+      if (isPassing(error)) this.#sendAgain(request, error);
+      else this.#take(request)?.reject(error);
+    }
+    for (const outcome of frame.outcomes) {
+      const call = this.#calls.get(outcome.callId);
+      if (call === undefined) continue;
+      this.#calls.delete(outcome.callId);
+      call.end(outcomeFromWire(outcome));
+    }
+    for (const { callId, problem } of frame.unwatched) {
+      this.#onUnwatched(callId, problem === undefined ? unexplained() : errorFromProblem(problem));
+    }
+    if (frame.goaway !== undefined) this.#keeper.goaway(stream);
+    this.#touch();
+  }
+
+  onEnd(stream: DriveStream, cause: unknown): void {
+    this.#streams.delete(stream);
+    this.#keeper.ended(stream, cause);
+  }
+
+  /** A waiter came or went. */
+  adjustAwaited(by: 1 | -1): void {
+    this.#awaited += by;
+    this.#touch();
+  }
+
+  /** Has a call's outcome delivered, unless the stream that is open delivers it already. */
+  watch(call: WatchedCall): void {
+    if (this.#closed) {
+      call.fail(closedError());
+      return;
+    }
+    const watched = this.#calls.get(call.callId);
+    if (watched !== undefined && watched !== call) {
+      // Another handle of the same call has it delivered.
+      watched.outcome().then(
+        (outcome) => call.end(outcome),
+        (error: unknown) => call.fail(error instanceof Error ? error : unexplained()),
+      );
+      return;
+    }
+    this.#calls.set(call.callId, call);
+    const active = this.#keeper.active;
+    if (active !== undefined && call.stream !== active) this.#watch(call, active);
+  }
+
+  /** The server cannot take it now; on another stream it would be sent again anyway. */
+  #sendAgain(request: number, { retryAfterMs = RETRY_MS }: TrunklineError): void {
+    const timer = setTimeout(() => {
+      const pending = this.#opens.get(request);
+      if (pending !== undefined) this.#keeper.active?.send(pending);
+    }, retryAfterMs);
+    timer.unref();
+  }
+
+  #onUnwatched(callId: string, error: TrunklineError): void {
+    const call = this.#calls.get(callId);
+    if (call === undefined) return;
+    if (!isPassing(error)) {
+      this.#calls.delete(callId);
+      call.fail(error);
+      return;
+    }
+    const timer = setTimeout(() => {
+      const active = this.#keeper.active;
+      if (active !== undefined && this.#calls.get(callId) === call) this.#watch(call, active);
+    }, error.retryAfterMs ?? RETRY_MS);
+    timer.unref();
+  }
+
+  #watch(call: WatchedCall, stream: DriveStream): void {
+    call.stream = stream;
+    stream.send({ kind: "watch", callId: call.callId });
+  }
+
+  #makeKeeper(): StreamKeeper<DriveStream> {
+    return new StreamKeeper<DriveStream>({
+      open: () => {
+        const stream = new DriveStream(this.#endpoint, this);
+        this.#streams.add(stream);
+        return stream;
+      },
+      wanted: () => this.#isBusy,
+      explain: (cause) => {
+        const ended = new TrunklineError("UNAVAILABLE", "the server ended the stream");
+        const error = errorFromRpc(cause ?? ended, this.#endpoint.url);
+        if (error.reason === "FRAME_TOO_LARGE" || error.reason === "LIMIT_EXCEEDED") this.#dropLargest(error);
+        return error;
+      },
+      isFatal: isRefusedCredential,
+      onFatal: (error) => {
+        // What is asked next may be asked with a key that was put right meanwhile.
+        this.#keeper = this.#makeKeeper();
+        this.#rejectAll(error);
+      },
+      onTrouble: (error) => this.#host.warn(`${error.message}; calls wait until the server is there`),
+    });
+  }
+
+  get #isBusy(): boolean {
+    return !this.#closed && (this.#opens.size > 0 || this.#awaited > 0);
+  }
+
+  /** Opens the stream when it is needed, and lets the process end when it is not. */
+  #touch(): void {
+    const busy = this.#isBusy;
+    this.#keeper.keepAlive(busy);
+    for (const stream of this.#streams) stream.keepAlive(busy);
+    const { newest, active } = this.#keeper;
+    if (busy) {
+      clearTimeout(this.#idle);
+      this.#idle = undefined;
+      this.#keeper.start();
+    } else if (newest !== undefined && newest !== active) {
+      // A connection that is still being made would keep the process alive.
+      newest.drop(closedError());
+    } else if (this.#streams.size > 0 && this.#idle === undefined) {
+      this.#idle = setTimeout(() => {
+        this.#idle = undefined;
+        for (const stream of this.#streams) stream.drop(closedError());
+      }, IDLE_MS);
+      this.#idle.unref();
+    }
+  }
+
+  #take(request: number): PendingOpen | undefined {
+    const pending = this.#opens.get(request);
+    this.#opens.delete(request);
+    pending?.forget();
+    return pending;
+  }
+
+  #onOpened(stream: DriveStream, opened: Opened): void {
+    const pending = this.#take(opened.request);
+    if (pending === undefined) return;
+    const { callId, key, created, noWorker } = opened;
+    const tool = pending.open.call?.tool ?? "";
+    if (noWorker && !this.#unserved.has(tool)) {
+      this.#unserved.add(tool);
+      this.#host.warn(
+        `no worker for the tool ${tool} was seen in the last 5 minutes; its calls wait for one`,
+      );
+    }
+    let call = this.#calls.get(callId);
+    if (call === undefined) {
+      call = new WatchedCall(callId, this);
+      this.#calls.set(callId, call);
+    }
+    const watched = call;
+    // Opened before, it may have ended, and its outcome been delivered, long ago.
+    if (created) watched.stream = stream;
+    else this.#watch(watched, stream);
+    const { signal } = pending;
+    if (signal !== undefined && !signal.aborted) {
+      watched.atEnd(onAbort(signal, () => this.#host.cancel(callId)));
+    }
+    pending.resolve({ callId, key, created, outcome: (until) => watched.outcome(until) });
+  }
+
+  /** A frame was refused for its size: its largest open is not sent again. */
+  #dropLargest(refusal: TrunklineError): void {
+    let largest: PendingOpen | undefined;
+    for (const pending of this.#opens.values()) if (pending.bytes > (largest?.bytes ?? 0)) largest = pending;
+    if (largest !== undefined) this.#take(largest.open.request)?.reject(refusal);
+  }
+
+  #rejectAll(error: Error): void {
+    const opens = [...this.#opens.values()];
+    const calls = [...this.#calls.values()];
+    this.#opens.clear();
+    this.#calls.clear();
+    for (const pending of opens) {
+      pending.forget();
+      pending.reject(error);
+    }
+    for (const call of calls) call.fail(error);
+  }
+}
+
+/** Whether the server may well take the same in a moment. */
+const isPassing = ({ reason }: TrunklineError): boolean =>
+  reason === "UNAVAILABLE" || reason === "OVERLOADED";
+
+const closedError = (): TrunklineError => new TrunklineError("CLOSED", "the client was closed");
+
+const unexplained = (): TrunklineError =>
+  new TrunklineError("INTERNAL", "the server refused it without a reason");

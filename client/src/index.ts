@@ -1,0 +1,38 @@
+export {
+  type Attempt,
+  type Call,
+  type CallRef,
+  type CallState,
+  type Executor,
+  type Outcome,
+} from "./call.js";
+export { CALL_STATES } from "./call.js";
+export { CallHandle, type OutcomeOptions } from "./call-handle.js";
+export { type CallFilter, type Calls, type Settlement } from "./calls.js";
+export { Trunkline, type TrunklineOptions } from "./client.js";
+export { type DeferOptions, type Deferred, type ToolContext } from "./context.js";
+export { formatDuration, parseDuration, type Duration } from "./duration.js";
+export {
+  HostToolError,
+  REASONS,
+  ToolError,
+  TrunklineError,
+  type ErrorDetails,
+  type Failure,
+  type FailureKind,
+  type HostToolErrorOptions,
+  type Reason,
+} from "./errors.js";
+export { type CallInfo, type ToolHandler } from "./handler.js";
+export { rawJson, type RawJson } from "./json.js";
+export { Page, type PageOptions } from "./page.js";
+export { type Policy, type PolicyMode } from "./policy.js";
+export { Run, type OpenOptions } from "./run.js";
+export { type RunFilter, type RunInfo, type RunOptions, type Runs, type RunState } from "./runs.js";
+export { type Task, type TaskFailure, type Tasks } from "./tasks.js";
+export { type ToolProxy } from "./tools-proxy.js";
+export { type ToolDeclaration, type ToolDeclarations, type Toolset, type Toolsets } from "./toolsets.js";
+export { DEFAULT_URL, type EndpointOptions } from "./transport.js";
+export { Turn, TurnTimeoutError, type OpenCall, type SettledOptions } from "./turn.js";
+export { VERSION } from "./version.js";
+export { Worker, type OnError, type StopOptions, type WorkerOptions } from "./worker.js";

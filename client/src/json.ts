@@ -1,0 +1,283 @@
+import { types } from "node:util";
+import { TrunklineError } from "./errors.js";
+import { LIMITS } from "./limits.js";
+
+/** JSON text to be passed through untouched; made by {@link rawJson}. */
+export class RawJson {
+  /** The text, as it was given. */
+  readonly text: string;
+
+  constructor(text: string) {
+    this.text = text;
+  }
+}
+
+/**
+ * Marks a JSON text to be passed through untouched, digit for digit, where a value is expected: an
+ * input, a result, failure data, or any place inside one.
+ *
+ * @throws TrunklineError INVALID_JSON when the text is not JSON or has half of a surrogate pair
+ */
+export function rawJson(text: string): RawJson {
+  // What comes from JavaScript may be anything.
+  const given: unknown = text;
+  if (typeof given !== "string") {
+    throw new TrunklineError("INVALID_JSON", `rawJson: allowed is JSON text, not ${typeof given}`);
+  }
+  if (!given.isWellFormed()) {
+    throw new TrunklineError("INVALID_JSON", "rawJson: the text has half of a surrogate pair");
+  }
+  try {
+    JSON.parse(given);
+  } catch (error) {
+    throw new TrunklineError("INVALID_JSON", "rawJson: the text is not JSON", { cause: error });
+  }
+  return new RawJson(given);
+}
+
+/**
+ * Above this multiple of the limit writing stops: shared parts can make a small value's text endless,
+ * and the exact size of what is this far off helps nobody.
+ */
+const GIVE_UP_FACTOR = 16;
+
+const MAX_PATH_CHARACTERS = 200;
+const IDENTIFIER = /^[\p{ID_Start}$_][\p{ID_Continue}$]*$/u;
+
+/**
+ * Writes a value as JSON text and, unlike `JSON.stringify`, refuses whatever JSON cannot carry instead
+ * of dropping or bending it: undefined, functions, symbols, BigInt, NaN, cycles, lone surrogates, maps,
+ * promises. `toJSON` is called as usual; {@link rawJson} passes through.
+ *
+ * @param root what the value is, for the message: `result.items[3].price is NaN, which JSON cannot carry`
+ * @throws TrunklineError INVALID_JSON; LIMIT_EXCEEDED with `limit`, `size` and `max` in its metadata
+ */
+export function toJson(value: unknown, root: string, maxBytes: number = LIMITS.payloadBytes): string {
+  const writer = new JsonWriter(root, maxBytes);
+  let text: string;
+  try {
+    text = writer.write(value);
+  } catch (error) {
+    if (error instanceof Refusal) throw writer.refused(error);
+    // A getter, a proxy or a toJSON threw.
+    throw writer.unreadable(error);
+  }
+  const size = Buffer.byteLength(text);
+  if (size > maxBytes) throw tooLarge(root, String(size), maxBytes);
+  return text;
+}
+
+/** Whether an error of {@link toJson} is about size, not about content. */
+export function isTooLarge(error: unknown): boolean {
+  return (
+    error instanceof TrunklineError &&
+    error.reason === "LIMIT_EXCEEDED" &&
+    error.metadata["limit"] === "bytes"
+  );
+}
+
+/** Names what a thrown value is, in one line, without ever throwing itself. */
+export function nameThrown(thrown: unknown): string {
+  try {
+    if (typeof thrown === "string") return `${thrown} (a string was thrown, not an Error)`;
+    if (thrown instanceof Error) return `${thrown.name}: ${thrown.message}`;
+    if (typeof thrown === "object" && thrown !== null) return "an object was thrown that is not an Error";
+    return `${String(thrown)} was thrown, not an Error`;
+  } catch {
+    return "something was thrown that cannot be read";
+  }
+}
+
+function tooLarge(root: string, size: string, maxBytes: number): TrunklineError {
+  return new TrunklineError(
+    "LIMIT_EXCEEDED",
+    `${root} has ${size} bytes; allowed are at most ${maxBytes} bytes of UTF-8`,
+    { metadata: { field: root, limit: "bytes", size, max: String(maxBytes) } },
+  );
+}
+
+/** Ends the walk; becomes a {@link TrunklineError} with the place outside of it. */
+class Refusal extends Error {
+  readonly kind: "content" | "depth" | "bytes";
+
+  constructor(kind: "content" | "depth" | "bytes", message: string) {
+    super(message);
+    this.kind = kind;
+  }
+}
+
+/** What an object is when JSON would silently lose its content; undefined when it is fine. */
+function lossyObject(value: object): string | undefined {
+  if (types.isPromise(value)) return "a Promise (is an await missing?)";
+  if (types.isMap(value)) return "a Map (Object.fromEntries makes an object of it)";
+  if (types.isSet(value)) return "a Set (Array.from makes an array of it)";
+  if (types.isNativeError(value)) return "an Error";
+  if (types.isRegExp(value)) return "a RegExp";
+  if (types.isAnyArrayBuffer(value) || types.isArrayBufferView(value)) return "binary data";
+  if (types.isWeakMap(value) || types.isWeakSet(value)) return "a weak collection";
+  return undefined;
+}
+
+class JsonWriter {
+  readonly #root: string;
+  readonly #maxBytes: number;
+  readonly #giveUp: number;
+  /** Where the walk is; after a refusal, what was refused. */
+  readonly #path: (string | number)[] = [];
+  readonly #ancestors = new Set<object>();
+  #text = "";
+
+  constructor(root: string, maxBytes: number) {
+    this.#root = root;
+    this.#maxBytes = maxBytes;
+    this.#giveUp = maxBytes * GIVE_UP_FACTOR;
+  }
+
+  write(value: unknown): string {
+    this.#value(value);
+    return this.#text;
+  }
+
+  refused(refusal: Refusal): TrunklineError {
+    switch (refusal.kind) {
+      case "bytes":
+        return tooLarge(this.#root, `over ${this.#giveUp}`, this.#maxBytes);
+      case "depth": {
+        const metadata = { field: this.#root, limit: "depth", max: String(LIMITS.jsonDepth) };
+        return new TrunklineError("LIMIT_EXCEEDED", `${this.#root} ${refusal.message}`, { metadata });
+      }
+      case "content": {
+        const where = this.#where();
+        return new TrunklineError("INVALID_JSON", `${where} ${refusal.message}`, {
+          metadata: { field: where },
+        });
+      }
+    }
+  }
+
+  unreadable(error: unknown): TrunklineError {
+    const where = this.#where();
+    return new TrunklineError("INVALID_JSON", `${where} cannot be read: ${nameThrown(error)}`, {
+      metadata: { field: where },
+      cause: error,
+    });
+  }
+
+  #where(): string {
+    let where = this.#root;
+    for (const step of this.#path) {
+      if (typeof step === "number") where += `[${step}]`;
+      else where += IDENTIFIER.test(step) ? `.${step}` : `[${JSON.stringify(step)}]`;
+      if (where.length > MAX_PATH_CHARACTERS) return `${where.slice(0, MAX_PATH_CHARACTERS)}…`.toWellFormed();
+    }
+    return where;
+  }
+
+  #cannot(what: string, hint = ""): Refusal {
+    return new Refusal("content", `is ${what}, which JSON cannot carry${hint}`);
+  }
+
+  #value(value: unknown): void {
+    switch (typeof value) {
+      case "string":
+        this.#string(value);
+        return;
+      case "number":
+        if (!Number.isFinite(value)) throw this.#cannot(String(value));
+        this.#text += String(value);
+        return;
+      case "boolean":
+        this.#text += value ? "true" : "false";
+        return;
+      case "object":
+        if (value === null) this.#text += "null";
+        else this.#object(value);
+        return;
+      case "undefined":
+        throw this.#cannot(
+          "undefined",
+          this.#path.length === 0 ? "; give null for nothing" : "; leave it out, or give null",
+        );
+      case "bigint":
+        throw this.#cannot("a BigInt", "; give it as a string, or its digits by rawJson");
+      case "function":
+      case "symbol":
+        throw this.#cannot(`a ${typeof value}`);
+    }
+  }
+
+  #string(value: string): void {
+    if (!value.isWellFormed()) throw this.#cannot("a string with half of a surrogate pair");
+    this.#text += JSON.stringify(value);
+    if (this.#text.length > this.#giveUp) throw new Refusal("bytes", "");
+  }
+
+  #object(value: object): void {
+    if (value instanceof RawJson) {
+      this.#text += value.text;
+      return;
+    }
+    if (types.isDate(value) && Number.isNaN(value.getTime())) throw this.#cannot("an invalid Date");
+    if ("toJSON" in value && typeof value.toJSON === "function") {
+      const key = this.#path.at(-1);
+      const written: unknown = Reflect.apply(value.toJSON, value, [key === undefined ? "" : String(key)]);
+      if (typeof written !== "object" || written === null || written instanceof RawJson) this.#value(written);
+      else this.#container(written);
+      return;
+    }
+    this.#container(value);
+  }
+
+  #container(value: object): void {
+    if (types.isBoxedPrimitive(value)) {
+      this.#value(value.valueOf());
+      return;
+    }
+    const lossy = lossyObject(value);
+    if (lossy !== undefined) throw this.#cannot(lossy);
+    if (this.#ancestors.has(value)) throw this.#cannot("a cycle (it is one of the objects around it)");
+    if (this.#ancestors.size >= LIMITS.jsonDepth) {
+      throw new Refusal(
+        "depth",
+        `nests more than ${LIMITS.jsonDepth} arrays and objects; allowed are at most ${LIMITS.jsonDepth}`,
+      );
+    }
+    this.#ancestors.add(value);
+    if (Array.isArray(value)) this.#array(value);
+    else this.#record(value);
+    this.#ancestors.delete(value);
+  }
+
+  #array(items: readonly unknown[]): void {
+    this.#text += "[";
+    // By index: holes are undefined, and a grown `length` alone must not be silent.
+    for (let index = 0; index < items.length; index++) {
+      if (index > 0) this.#text += ",";
+      this.#path.push(index);
+      this.#value(items[index]);
+      this.#path.pop();
+      if (this.#text.length > this.#giveUp) throw new Refusal("bytes", "");
+    }
+    this.#text += "]";
+  }
+
+  #record(value: object): void {
+    this.#text += "{";
+    let first = true;
+    for (const key of Object.keys(value)) {
+      if (!first) this.#text += ",";
+      first = false;
+      this.#path.push(key);
+      if (!key.isWellFormed()) {
+        this.#path.pop();
+        throw new Refusal("content", "has a key with half of a surrogate pair, which JSON cannot carry");
+      }
+      this.#text += `${JSON.stringify(key)}:`;
+      const item: unknown = Reflect.get(value, key);
+      this.#value(item);
+      this.#path.pop();
+      if (this.#text.length > this.#giveUp) throw new Refusal("bytes", "");
+    }
+    this.#text += "}";
+  }
+}

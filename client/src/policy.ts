@@ -1,0 +1,120 @@
+import { create } from "@bufbuild/protobuf";
+import { durationFromMs, durationMs, type Duration as WireDuration } from "@bufbuild/protobuf/wkt";
+import { PolicyMode as WireMode, PolicySchema, type Policy as WirePolicy } from "@trunkline/proto/model";
+import { formatDuration, parseDuration, type Duration } from "./duration.js";
+import { TrunklineError } from "./errors.js";
+import { translate } from "./problem.js";
+
+/** Whether another attempt is made when one did not end well. */
+export type PolicyMode = "retry" | "at_most_once";
+
+/**
+ * How a call is retried and how long things may take. A call's own policy replaces its tool's, field by
+ * field; what neither sets has its default.
+ */
+export interface Policy {
+  /** `at_most_once`: the handler is started at most once. Default `retry`. */
+  readonly mode?: PolicyMode;
+  /** Claims that may have started, 1 to 1,000. Default 5 (1 under `at_most_once`). */
+  readonly maxAttempts?: number;
+  /** The pauses between attempts: the first (default 1 s), times a factor (2), up to `max` (60 s). */
+  readonly backoff?: { readonly initial?: Duration; readonly factor?: number; readonly max?: Duration };
+  /** How long a claim lives without a sign of its worker. Default 60 s. */
+  readonly heartbeatTimeout?: Duration;
+  /** How long a `retry` claim outlives a stream that its worker closed without drain. Default 10 s. */
+  readonly detachGrace?: Duration;
+  /** How long one attempt may take. Default: no limit. */
+  readonly attemptTimeout?: Duration;
+  /** How long the call may take. Default: no limit. */
+  readonly totalTimeout?: Duration;
+  /** How long a deferred call may wait for its answer. Default: until its run ends. */
+  readonly deferTimeout?: Duration;
+}
+
+const MODE_OF: Record<WireMode, PolicyMode> = {
+  [WireMode.UNSPECIFIED]: "retry",
+  [WireMode.RETRY]: "retry",
+  [WireMode.AT_MOST_ONCE]: "at_most_once",
+};
+
+const WIRE_MODE_OF: Record<PolicyMode, WireMode> = {
+  retry: WireMode.RETRY,
+  at_most_once: WireMode.AT_MOST_ONCE,
+};
+
+const FIELDS: Record<keyof Policy, true> = {
+  mode: true,
+  maxAttempts: true,
+  backoff: true,
+  heartbeatTimeout: true,
+  detachGrace: true,
+  attemptTimeout: true,
+  totalTimeout: true,
+  deferTimeout: true,
+};
+
+const refuse = (field: string, seen: string, allowed: readonly string[]): TrunklineError =>
+  new TrunklineError("INVALID_FIELD", `${field}: ${seen}; allowed are ${allowed.join(", ")}`, {
+    metadata: { field },
+  });
+
+function wireDuration(duration: Duration | undefined, field: string): WireDuration | undefined {
+  return duration === undefined ? undefined : durationFromMs(parseDuration(duration, field));
+}
+
+/**
+ * A policy as the wire has it.
+ *
+ * @throws TrunklineError INVALID_FIELD for a duration outside the grammar and a field or mode that does not
+ *   exist: a misspelt limit must not be silently none
+ */
+export function policyToWire(policy: Policy): WirePolicy {
+  const { mode, maxAttempts, backoff } = policy;
+  for (const field of Object.keys(policy)) {
+    if (!Object.hasOwn(FIELDS, field)) throw refuse("policy", JSON.stringify(field), Object.keys(FIELDS));
+  }
+  const wire = create(PolicySchema);
+  if (mode !== undefined) {
+    if (!Object.hasOwn(WIRE_MODE_OF, mode)) {
+      throw refuse("policy.mode", JSON.stringify(mode), Object.keys(WIRE_MODE_OF));
+    }
+    wire.mode = WIRE_MODE_OF[mode];
+  }
+  wire.maxAttempts = maxAttempts;
+  wire.backoffFactor = backoff?.factor;
+  wire.backoffInitial = wireDuration(backoff?.initial, "policy.backoff.initial");
+  wire.backoffMax = wireDuration(backoff?.max, "policy.backoff.max");
+  wire.heartbeatTimeout = wireDuration(policy.heartbeatTimeout, "policy.heartbeatTimeout");
+  wire.detachGrace = wireDuration(policy.detachGrace, "policy.detachGrace");
+  wire.attemptTimeout = wireDuration(policy.attemptTimeout, "policy.attemptTimeout");
+  wire.totalTimeout = wireDuration(policy.totalTimeout, "policy.totalTimeout");
+  wire.deferTimeout = wireDuration(policy.deferTimeout, "policy.deferTimeout");
+  return wire;
+}
+
+type Mutable<T> = { -readonly [K in keyof T]: T[K] };
+
+/** A policy of the wire; empty when there is none. */
+export function policyFromWire(wire: WirePolicy | undefined): Policy {
+  if (wire === undefined) return {};
+  const policy: Mutable<Policy> = { mode: translate(MODE_OF, wire.mode, "retry") };
+  const backoff: Mutable<NonNullable<Policy["backoff"]>> = {};
+  if (wire.maxAttempts !== undefined) policy.maxAttempts = wire.maxAttempts;
+  if (wire.backoffInitial !== undefined) backoff.initial = formatDuration(durationMs(wire.backoffInitial));
+  if (wire.backoffFactor !== undefined) backoff.factor = wire.backoffFactor;
+  if (wire.backoffMax !== undefined) backoff.max = formatDuration(durationMs(wire.backoffMax));
+  if (Object.keys(backoff).length > 0) policy.backoff = backoff;
+  for (const field of TIMEOUTS) {
+    const limit = wire[field];
+    if (limit !== undefined) policy[field] = formatDuration(durationMs(limit));
+  }
+  return policy;
+}
+
+const TIMEOUTS = [
+  "heartbeatTimeout",
+  "detachGrace",
+  "attemptTimeout",
+  "totalTimeout",
+  "deferTimeout",
+] as const satisfies readonly (keyof Policy)[];

@@ -1,0 +1,123 @@
+import { create } from "@bufbuild/protobuf";
+import { CallSpecSchema, type CallSpec } from "@trunkline/proto/call";
+import { CallHandle } from "./call-handle.js";
+import type { Calls } from "./calls.js";
+import type { Drive } from "./drive.js";
+import { ToolError, TrunklineError } from "./errors.js";
+import { toJson } from "./json.js";
+import { policyToWire, type Policy } from "./policy.js";
+import type { RunInfo, Runs } from "./runs.js";
+import { toolsProxy, type ToolProxy } from "./tools-proxy.js";
+import { Turn } from "./turn.js";
+import type { Unary } from "./unary.js";
+
+/** How a call is opened. */
+export interface OpenOptions {
+  /**
+   * The caller's own name for the call, unique in its run, at most 256 bytes: the same key with the same
+   * content names the same call, from any process. Default: one that the SDK makes, so that sending again
+   * after a cut opens no second call.
+   */
+  readonly key?: string;
+  /** Groups the calls of one model decision. */
+  readonly turn?: number;
+  /** Replaces the tool's policy field by field. */
+  readonly policy?: Policy;
+  /** Higher is claimed first, -100 to 100. Default 0. */
+  readonly priority?: number;
+  /** W3C trace context of the caller. */
+  readonly traceparent?: string;
+  /** Aborting it cancels the call, wherever it is, and ends the wait with the signal's reason. */
+  readonly signal?: AbortSignal;
+}
+
+/** What a {@link Run} needs of its client. */
+export interface RunPort {
+  readonly drive: Drive;
+  readonly unary: Unary;
+  readonly calls: Calls;
+  readonly runs: Runs;
+}
+
+/** One execution of a harness. Any process can make a handle for it: `client.runs.open(id)`. */
+export class Run {
+  readonly id: string;
+  /** The run as it was when it was made; undefined for `runs.open`. */
+  readonly info: RunInfo | undefined;
+  readonly #port: RunPort;
+
+  /** Use `client.runs`. */
+  constructor(id: string, info: RunInfo | undefined, port: RunPort) {
+    this.id = id;
+    this.info = info;
+    this.#port = port;
+  }
+
+  /**
+   * Calls a tool and waits for its result as long as it takes, across restarts of the server. The type of
+   * the result is the caller's word: the wire does not know it.
+   *
+   * @throws ToolError when the call did not succeed
+   * @throws TrunklineError when it could not be opened: input that JSON cannot carry, SCHEMA_VIOLATION,
+   *   TOOL_UNKNOWN, RUN_ENDED, KEY_REUSED, a refused key
+   */
+  async call<T = unknown>(tool: string, input?: unknown, options: OpenOptions = {}): Promise<T> {
+    const { signal } = options;
+    const opened = await this.#port.drive.open(this.id, specOf(tool, input, options), signal);
+    const outcome = await opened.outcome(signal);
+    if (outcome.state !== "succeeded") throw new ToolError(outcome.callId, outcome.error);
+    // The caller's word, as said above.
+    return outcome.result as T;
+  }
+
+  /**
+   * Opens a call and resolves when the server has stored it; its end may be waited for, or not.
+   *
+   * @throws TrunklineError as `call` does
+   */
+  async open(tool: string, input?: unknown, options: OpenOptions = {}): Promise<CallHandle> {
+    const opened = await this.#port.drive.open(this.id, specOf(tool, input, options), options.signal);
+    return new CallHandle(opened, this.#port.calls);
+  }
+
+  /**
+   * The run's tools as functions: `run.tools<{ crm: { find_customer(input: Q): Customer } }>()` has
+   * `tools.crm.find_customer({ email })`, which is `run.call("crm.find_customer", { email })`.
+   */
+  tools<T>(): ToolProxy<T, OpenOptions> {
+    const tools = toolsProxy<OpenOptions>((tool, input, options) => this.call(tool, input, options));
+    // The caller's word: every path of the proxy is a function.
+    return tools as ToolProxy<T, OpenOptions>;
+  }
+
+  /** The calls of one model decision. */
+  turn(number: number): Turn {
+    if (!Number.isInteger(number) || number < 0 || number > MAX_TURN) {
+      throw new TrunklineError(
+        "INVALID_FIELD",
+        `turn: ${number}; allowed are whole numbers from 0 to ${MAX_TURN}`,
+        { metadata: { field: "turn" } },
+      );
+    }
+    return new Turn(this.id, number, this.#port.unary, (tool, input, options) =>
+      this.open(tool, input, options),
+    );
+  }
+
+  /** Ends the run: its open calls are canceled, and no call is opened in it from now on. Again is fine. */
+  async end(): Promise<void> {
+    await this.#port.runs.end(this.id);
+  }
+}
+
+const MAX_TURN = 2 ** 32 - 1;
+
+function specOf(tool: string, input: unknown, options: OpenOptions): CallSpec {
+  const { key = "", turn, policy, priority = 0, traceparent = "" } = options;
+  return create(CallSpecSchema, {
+    ...{ tool, key, priority, traceparent },
+    inputJson: input === undefined ? "null" : toJson(input, "input"),
+    ...(turn !== undefined && { turn }),
+    ...(policy !== undefined && { policy: policyToWire(policy) }),
+  });
+}

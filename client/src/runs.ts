@@ -1,0 +1,148 @@
+import { randomUUID } from "node:crypto";
+import { durationFromMs } from "@bufbuild/protobuf/wkt";
+import { RunState as WireState, type Run as WireRun } from "@trunkline/proto/run";
+import { dateFromWire } from "./call.js";
+import type { Calls } from "./calls.js";
+import type { Drive } from "./drive.js";
+import { parseDuration, type Duration } from "./duration.js";
+import { TrunklineError } from "./errors.js";
+import { Page, type PageOptions } from "./page.js";
+import { translate } from "./problem.js";
+import { Run } from "./run.js";
+import type { Unary } from "./unary.js";
+
+/** Whether a run takes calls. */
+export type RunState = "active" | "ended";
+
+/** A run as it stands. */
+export interface RunInfo {
+  /** A UUID. */
+  readonly id: string;
+  /** The caller's own name for it, or the one that the SDK has made. */
+  readonly key: string | undefined;
+  readonly namespace: string;
+  readonly toolset: string | undefined;
+  /** The version that was pinned when it was made. */
+  readonly toolsetVersion: number | undefined;
+  readonly labels: Readonly<Record<string, string>>;
+  readonly state: RunState;
+  readonly createdAt: Date | undefined;
+  /** When its TTL ends it; undefined without one. */
+  readonly expiresAt: Date | undefined;
+  readonly endedAt: Date | undefined;
+}
+
+/** What makes a run. */
+export interface RunOptions {
+  /** The end user that it acts for. Default `default`. */
+  readonly namespace?: string;
+  /** A toolset's id; its current version is pinned. Default: any tool may be called, without a schema. */
+  readonly toolset?: string;
+  /** At most 32; names of 1 to 64 bytes, values of at most 256. */
+  readonly labels?: Readonly<Record<string, string>>;
+  /** When it has passed, the run ends. Default: it lives until `end`. */
+  readonly ttl?: Duration;
+  /** The caller's own name for it: the same key with the same content names the same run. */
+  readonly key?: string;
+}
+
+/** Which runs to list; what is not set does not matter. */
+export interface RunFilter extends PageOptions {
+  readonly namespace?: string;
+  readonly state?: RunState;
+  /** Only runs that have all of these labels. */
+  readonly labels?: Readonly<Record<string, string>>;
+}
+
+const STATE_OF: Record<WireState, RunState> = {
+  [WireState.UNSPECIFIED]: "active",
+  [WireState.ACTIVE]: "active",
+  [WireState.ENDED]: "ended",
+};
+
+const WIRE_STATE_OF: Record<RunState, WireState> = {
+  active: WireState.ACTIVE,
+  ended: WireState.ENDED,
+};
+
+/** Runs of the project: `client.runs`. */
+export class Runs {
+  readonly #unary: Unary;
+  readonly #drive: Drive;
+  readonly #calls: Calls;
+
+  /** Use `Trunkline.runs`. */
+  constructor(unary: Unary, drive: Drive, calls: Calls) {
+    this.#unary = unary;
+    this.#drive = drive;
+    this.#calls = calls;
+  }
+
+  /** Makes a run, or finds the one that was made with this key before. */
+  async create(options: RunOptions = {}): Promise<Run> {
+    const { namespace = "", toolset = "", labels, ttl } = options;
+    // With a key of its own it may be sent again without making a second run.
+    const key = options.key ?? `sdk-${randomUUID()}`;
+    const spec = {
+      ...{ namespace, toolset, key, labels: { ...labels } },
+      ...(ttl !== undefined && { ttl: durationFromMs(parseDuration(ttl, "ttl")) }),
+    };
+    const { run } = await this.#unary.send((call) => this.#unary.runs.createRun({ spec }, call));
+    if (run === undefined) throw new TrunklineError("INTERNAL", "create: the answer was empty");
+    return this.#handle(run.id, runFromWire(run));
+  }
+
+  /** A handle for an existing run; asks nobody whether there is one. */
+  open(id: string): Run {
+    return this.#handle(id, undefined);
+  }
+
+  /** One run, with the number of its calls. */
+  async get(id: string): Promise<RunInfo & { readonly calls: number; readonly openCalls: number }> {
+    const { run, calls, openCalls } = await this.#unary.send((options) =>
+      this.#unary.runs.getRun({ runId: id }, options),
+    );
+    if (run === undefined) throw new TrunklineError("NOT_FOUND", `run ${id}: the answer was empty`);
+    return { ...runFromWire(run), calls, openCalls };
+  }
+
+  /** Runs, newest first. */
+  async list(filter: RunFilter = {}): Promise<Page<RunInfo>> {
+    const { namespace = "", state, labels, pageSize = 0, pageToken = "" } = filter;
+    const request = {
+      ...{ namespace, pageSize, pageToken, labels: { ...labels } },
+      state: state === undefined ? WireState.UNSPECIFIED : WIRE_STATE_OF[state],
+    };
+    const { runs, nextPageToken } = await this.#unary.send((options) =>
+      this.#unary.runs.listRuns(request, options),
+    );
+    const next = (token: string): Promise<Page<RunInfo>> => this.list({ ...filter, pageToken: token });
+    return new Page(runs.map(runFromWire), nextPageToken, next);
+  }
+
+  /** Ends a run: its open calls are canceled, and no call is opened in it from now on. Again is fine. */
+  async end(id: string): Promise<RunInfo> {
+    const { run } = await this.#unary.send((options) => this.#unary.runs.endRun({ runId: id }, options));
+    if (run === undefined) throw new TrunklineError("NOT_FOUND", `run ${id}: the answer was empty`);
+    return runFromWire(run);
+  }
+
+  #handle(id: string, info: RunInfo | undefined): Run {
+    return new Run(id, info, { drive: this.#drive, unary: this.#unary, calls: this.#calls, runs: this });
+  }
+}
+
+function runFromWire(run: WireRun): RunInfo {
+  const { id, key, namespace, toolset, toolsetVersion } = run;
+  return {
+    ...{ id, namespace },
+    key: key === "" ? undefined : key,
+    toolset: toolset === "" ? undefined : toolset,
+    toolsetVersion: toolset === "" ? undefined : toolsetVersion,
+    labels: { ...run.labels },
+    state: translate(STATE_OF, run.state, "active"),
+    createdAt: dateFromWire(run.createdAt),
+    expiresAt: dateFromWire(run.expiresAt),
+    endedAt: dateFromWire(run.endedAt),
+  };
+}

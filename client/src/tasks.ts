@@ -1,0 +1,79 @@
+import { create } from "@bufbuild/protobuf";
+import { FailureSchema } from "@trunkline/proto/model";
+import { dateFromWire, stateFromWire, type CallState } from "./call.js";
+import { toJson } from "./json.js";
+import { LIMITS } from "./limits.js";
+import type { Unary } from "./unary.js";
+
+/** How a task failed. */
+export interface TaskFailure {
+  /** For people, and for the model. At most 8 KiB. */
+  readonly message: string;
+  /** Anything that JSON can carry, at most 64 KiB. */
+  readonly data?: unknown;
+  /** Whether another attempt makes sense. Under the policy `retry` it is made. Default false. */
+  readonly retryable?: boolean;
+}
+
+/** What a token's call asks. */
+export interface Task {
+  readonly callId: string;
+  readonly tool: string;
+  readonly input: unknown;
+  readonly inputJson: string;
+  readonly namespace: string;
+  readonly expiresAt: Date | undefined;
+}
+
+/**
+ * Deferred calls, for whoever holds their tokens: `client.tasks`. A token that fits no deferred call is
+ * refused with TOKEN_INVALID, one of an attempt that was replaced with STALE_ATTEMPT.
+ */
+export class Tasks {
+  readonly #unary: Unary;
+
+  /** Use `Trunkline.tasks`. */
+  constructor(unary: Unary) {
+    this.#unary = unary;
+  }
+
+  /** Ends the token's call with a result. The same result again changes nothing. */
+  async complete(token: string, value: unknown): Promise<{ callId: string }> {
+    const resultJson = toJson(value, "value");
+    const { callId } = await this.#unary.send((options) =>
+      this.#unary.tasks.completeTask({ token, resultJson }, options),
+    );
+    return { callId };
+  }
+
+  /** Ends the token's call, or this attempt of it, with a failure; says in which state the call is now. */
+  async fail(token: string, failure: TaskFailure): Promise<{ callId: string; state: CallState }> {
+    const wire = failureToWire(failure);
+    const { callId, state } = await this.#unary.send((options) =>
+      this.#unary.tasks.failTask({ token, failure: wire }, options),
+    );
+    return { callId, state: stateFromWire(state) };
+  }
+
+  /** What the token's call asks, so that a form can be shown to whoever is to answer. */
+  async get(token: string): Promise<Task> {
+    const { callId, tool, inputJson, namespace, expiresAt } = await this.#unary.send((options) =>
+      this.#unary.tasks.getTask({ token }, options),
+    );
+    const input: unknown = inputJson === "" ? undefined : JSON.parse(inputJson);
+    return { callId, tool, input, inputJson, namespace, expiresAt: dateFromWire(expiresAt) };
+  }
+}
+
+/**
+ * A failure said from outside. Unlike a handler's, it is refused when it cannot be sent as it is: its
+ * sender is there to hear it.
+ */
+export function failureToWire({
+  message,
+  data,
+  retryable = false,
+}: TaskFailure): ReturnType<typeof create<typeof FailureSchema>> {
+  const dataJson = data === undefined ? "" : toJson(data, "data", LIMITS.failureDataBytes);
+  return create(FailureSchema, { message, dataJson, retryable });
+}

@@ -1,0 +1,160 @@
+import type { ClientHttp2Session, ClientHttp2Stream, SecureClientSessionOptions } from "node:http2";
+import { inspect } from "node:util";
+import type { Interceptor, Transport } from "@connectrpc/connect";
+import { createGrpcTransport, Http2SessionManager } from "@connectrpc/connect-node";
+import { TrunklineError } from "./errors.js";
+
+/** Where a client finds its server when nothing is given. */
+export const DEFAULT_URL = "http://127.0.0.1:7788";
+
+/** How the server is reached. */
+export interface EndpointOptions {
+  /** `http://` (h2c) or `https://`, host and port. Default: `TRUNKLINE_URL`, else http://127.0.0.1:7788. */
+  readonly url?: string | undefined;
+  /** An API key or an end user's token. Default: `TRUNKLINE_KEY`, else none. It is never shown. */
+  readonly key?: string | undefined;
+  /** For `https://`: a private CA, a client certificate. Default: what Node trusts. */
+  readonly tls?: SecureClientSessionOptions | undefined;
+}
+
+/** One TCP connection for one stream, so that dropping it drops nothing else. */
+export interface Connection {
+  readonly transport: Transport;
+  /** Ends the connection at once, black hole or not. */
+  abort(): void;
+  /** Whether the connection keeps the process alive. */
+  keepAlive(on: boolean): void;
+}
+
+/** Pings find a dead connection below unary calls; each hop answers them by itself. */
+const PING_INTERVAL_MS = 20_000;
+const PING_TIMEOUT_MS = 5_000;
+
+/** A server's address and credential. The credential is in no property, so that no log can show it. */
+export class Endpoint {
+  /** Without credentials; safe to show. */
+  readonly url: string;
+  readonly #interceptors: Interceptor[];
+  readonly #tls: SecureClientSessionOptions | undefined;
+
+  constructor(options: EndpointOptions) {
+    this.url = checkUrl(options.url ?? fromEnvironment("TRUNKLINE_URL") ?? DEFAULT_URL);
+    const key = checkKey(options.key ?? fromEnvironment("TRUNKLINE_KEY"));
+    this.#interceptors = key === undefined ? [] : [authorize(key)];
+    this.#tls = options.tls;
+  }
+
+  /** A connection of its own for one stream; it is made when the stream opens. */
+  connect(): Connection {
+    const session = new StreamSession(this.url, undefined, this.#tls);
+    return {
+      transport: this.#transport(session),
+      abort: () => session.abort(),
+      keepAlive: (on) => session.keepAlive(on),
+    };
+  }
+
+  /** A connection that unary calls share; it does not keep the process alive between them. */
+  shared(): Connection {
+    const pings = { pingIntervalMs: PING_INTERVAL_MS, pingTimeoutMs: PING_TIMEOUT_MS };
+    const session = new Http2SessionManager(this.url, pings, this.#tls);
+    return {
+      transport: this.#transport(session),
+      abort: () => session.abort(),
+      keepAlive: () => undefined,
+    };
+  }
+
+  #transport(sessionManager: Http2SessionManager): Transport {
+    return createGrpcTransport({
+      baseUrl: this.url,
+      sessionManager,
+      interceptors: this.#interceptors,
+      // Payloads are small and the link is usually near: compressing costs more than it saves.
+      acceptCompression: [],
+    });
+  }
+
+  [inspect.custom](): string {
+    return `Endpoint(${this.url})`;
+  }
+}
+
+/** Knows the connection below its stream, which connect-node's own manager does not show. */
+class StreamSession extends Http2SessionManager {
+  #connection: ClientHttp2Session | undefined;
+  #keepAlive = true;
+
+  override async request(
+    ...parameters: Parameters<Http2SessionManager["request"]>
+  ): Promise<ClientHttp2Stream> {
+    const stream = await super.request(...parameters);
+    // Node's types leave out that a client's stream has a client's session.
+    this.#connection = stream.session as ClientHttp2Session | undefined;
+    this.#apply();
+    return stream;
+  }
+
+  keepAlive(on: boolean): void {
+    if (this.#keepAlive === on) return;
+    this.#keepAlive = on;
+    this.#apply();
+  }
+
+  #apply(): void {
+    if (this.#connection === undefined || this.#connection.destroyed) return;
+    if (this.#keepAlive) this.#connection.ref();
+    else this.#connection.unref();
+  }
+}
+
+function authorize(key: string): Interceptor {
+  return (next) => (request) => {
+    request.header.set("authorization", `Bearer ${key}`);
+    return next(request);
+  };
+}
+
+/** An empty variable is how a shell says "none". */
+function fromEnvironment(name: string): string | undefined {
+  const value = process.env[name];
+  return value === "" ? undefined : value;
+}
+
+function checkUrl(given: string): string {
+  const metadata = { field: "url" };
+  const allowed = `allowed is http://HOST:PORT or https://HOST:PORT, such as ${DEFAULT_URL}`;
+  if (!URL.canParse(given)) {
+    throw new TrunklineError("INVALID_FIELD", `url: ${JSON.stringify(given)} is not a URL; ${allowed}`, {
+      metadata,
+    });
+  }
+  const url = new URL(given);
+  if (url.username !== "" || url.password !== "") {
+    throw new TrunklineError("INVALID_FIELD", "url: it has a user or a password in it; give `key` instead", {
+      metadata,
+    });
+  }
+  if (url.protocol !== "http:" && url.protocol !== "https:") {
+    throw new TrunklineError("INVALID_FIELD", `url: its protocol is ${url.protocol}; ${allowed}`, {
+      metadata,
+    });
+  }
+  return url.origin + url.pathname.replace(/\/+$/, "");
+}
+
+function checkKey(key: string | undefined): string | undefined {
+  if (key === undefined) return undefined;
+  // What comes from JavaScript may be anything.
+  const given: unknown = key;
+  const at = typeof given === "string" ? given.search(/[^\x21-\x7e]/) : 0;
+  if (at === -1 && key !== "") return key;
+  // The key itself stays out of the message.
+  const why =
+    key === ""
+      ? "it is empty"
+      : `character ${at + 1} is a space, a control character (a trailing newline?) or not ASCII`;
+  throw new TrunklineError("INVALID_FIELD", `key: ${why}; allowed are visible ASCII characters`, {
+    metadata: { field: "key" },
+  });
+}

@@ -1,0 +1,136 @@
+import { durationFromMs } from "@bufbuild/protobuf/wkt";
+import type { WaitCallsResponse } from "@trunkline/proto/call";
+import { pause } from "./abort.js";
+import { outcomeFromWire, stateFromWire, type CallState, type Outcome } from "./call.js";
+import type { CallHandle } from "./call-handle.js";
+import { parseDuration, type Duration } from "./duration.js";
+import { TrunklineError } from "./errors.js";
+import type { OpenOptions } from "./run.js";
+import { Backoff } from "./reconnect.js";
+import type { Unary } from "./unary.js";
+
+/** How long the server holds one request of a wait. */
+const WAIT_MS = 30_000;
+
+/** A call of a turn that has not ended. */
+export interface OpenCall {
+  readonly callId: string;
+  readonly key: string;
+  readonly tool: string;
+  readonly state: CallState;
+}
+
+/** Thrown by `turn.settled` when its timeout runs out. The calls go on; waiting again is fine. */
+export class TurnTimeoutError extends TrunklineError {
+  override readonly name = "TurnTimeoutError";
+  /** The calls that have not ended, in the order of their numbers; at most the first 1,000. */
+  readonly open: readonly OpenCall[];
+  /** How the others ended, in the order of their numbers. */
+  readonly outcomes: readonly Outcome[];
+
+  constructor(message: string, open: readonly OpenCall[], outcomes: readonly Outcome[]) {
+    super("TIMEOUT", message);
+    this.open = open;
+    this.outcomes = outcomes;
+  }
+}
+
+/** How to wait for a turn. */
+export interface SettledOptions {
+  /** Default: as long as it takes. */
+  readonly timeout?: Duration;
+  /** Aborting it ends the wait, not the calls. */
+  readonly signal?: AbortSignal;
+}
+
+/** Opens a call of this turn. */
+export type OpenInTurn = (tool: string, input: unknown, options: OpenOptions) => Promise<CallHandle>;
+
+interface Look {
+  readonly settled: boolean;
+  readonly open: readonly OpenCall[];
+  readonly outcomes: readonly Outcome[];
+}
+
+/** The calls of one model decision. Any process can make a handle for it and wait. */
+export class Turn {
+  readonly runId: string;
+  readonly number: number;
+  readonly #unary: Unary;
+  readonly #open: OpenInTurn;
+  readonly #opening = new Set<Promise<unknown>>();
+
+  /** Use `run.turn`. */
+  constructor(runId: string, number: number, unary: Unary, open: OpenInTurn) {
+    this.runId = runId;
+    this.number = number;
+    this.#unary = unary;
+    this.#open = open;
+  }
+
+  /** Opens a call in this turn, as `run.open` does. */
+  open(tool: string, input: unknown, options: Omit<OpenOptions, "turn"> = {}): Promise<CallHandle> {
+    const opening = this.#open(tool, input, { ...options, turn: this.number });
+    this.#opening.add(opening);
+    const done = (): void => void this.#opening.delete(opening);
+    opening.then(done, done);
+    return opening;
+  }
+
+  /**
+   * How the turn's calls ended, one outcome each, in the order of their numbers, once none of them is open:
+   * those opened here (also when their opens are still under way), in other processes, and during the wait.
+   *
+   * @throws TurnTimeoutError when the timeout runs out, with the calls that are open
+   * @throws TrunklineError NOT_FOUND for a turn without calls
+   */
+  async settled(options: SettledOptions = {}): Promise<Outcome[]> {
+    const { timeout, signal } = options;
+    const timeoutMs = timeout === undefined ? Infinity : parseDuration(timeout, "timeout");
+    const endsAt = performance.now() + timeoutMs;
+    const backoff = new Backoff();
+    // An open that fails has told its caller.
+    await Promise.allSettled(this.#opening);
+    for (;;) {
+      const leftMs = Math.max(1, Math.ceil(endsAt - performance.now()));
+      try {
+        const look = await this.#look(Math.min(leftMs, WAIT_MS), signal);
+        backoff.reset();
+        if (look.settled) return [...look.outcomes];
+        if (performance.now() >= endsAt) throw this.#timedOut(look, timeout);
+      } catch (error) {
+        const cut = error instanceof TrunklineError && error.reason === "UNAVAILABLE";
+        const pauseMs = backoff.next();
+        if (!cut || performance.now() + pauseMs >= endsAt) throw error;
+        await pause(pauseMs, signal);
+      }
+    }
+  }
+
+  /** Waits once and reads all pages; a turn that was reopened between two pages is not settled. */
+  async #look(waitMs: number, signal: AbortSignal | undefined): Promise<Look> {
+    const outcomes: Outcome[] = [];
+    let page = await this.#page(0, waitMs, signal);
+    for (;;) {
+      outcomes.push(...page.outcomes.map(outcomeFromWire));
+      if (page.nextAfterSeq === 0) break;
+      page = await this.#page(page.nextAfterSeq, 1, signal);
+    }
+    const open = page.open.map(({ callId, key, tool, state }) => ({
+      ...{ callId, key, tool },
+      state: stateFromWire(state),
+    }));
+    return { settled: page.settled, open, outcomes };
+  }
+
+  #page(afterSeq: number, waitMs: number, signal: AbortSignal | undefined): Promise<WaitCallsResponse> {
+    const request = { runId: this.runId, turn: this.number, timeout: durationFromMs(waitMs), afterSeq };
+    return this.#unary.send((options) => this.#unary.calls.waitCalls(request, options), { signal, waitMs });
+  }
+
+  #timedOut(look: Look, timeout: Duration | undefined): TurnTimeoutError {
+    const open = look.open.map(({ callId, tool, state }) => `${callId} (${tool}, ${state})`).join(", ");
+    const message = `turn ${this.number} is not settled after ${timeout ?? ""}; open: ${open}`;
+    return new TurnTimeoutError(message, look.open, look.outcomes);
+  }
+}

@@ -1,0 +1,79 @@
+import type { CallOptions } from "@connectrpc/connect";
+import { createClient, type Client } from "@connectrpc/connect";
+import { CallService } from "@trunkline/proto/call";
+import { RunService } from "@trunkline/proto/run";
+import { TaskService } from "@trunkline/proto/task";
+import { ToolsetService } from "@trunkline/proto/toolset";
+import { abortReason, pause } from "./abort.js";
+import { errorFromRpc, isTransient } from "./problem.js";
+import { Backoff } from "./reconnect.js";
+import type { Connection, Endpoint } from "./transport.js";
+
+/** How long one try may take beside what it waits for on purpose. */
+const TRY_MS = 15_000;
+
+/** How one request behaves. */
+export interface RequestOptions {
+  /** Aborts the request; it then rejects with the signal's reason. */
+  readonly signal?: AbortSignal | undefined;
+  /** How long the server waits on purpose, in milliseconds. */
+  readonly waitMs?: number;
+  /** How long to try again, in milliseconds. Default: the client's. */
+  readonly retryForMs?: number;
+}
+
+/** One request, to be sent with these options. */
+export type Request<T> = (options: CallOptions) => Promise<T>;
+
+/**
+ * The unary RPCs, over one shared connection. Every one of them is safe to repeat, so what a cut or a
+ * restart interrupts is sent again, with back-off, for a bounded time.
+ */
+export class Unary {
+  readonly calls: Client<typeof CallService>;
+  readonly runs: Client<typeof RunService>;
+  readonly tasks: Client<typeof TaskService>;
+  readonly toolsets: Client<typeof ToolsetService>;
+  readonly #url: string;
+  readonly #connection: Connection;
+  readonly #retryForMs: number;
+
+  constructor(endpoint: Endpoint, retryForMs: number) {
+    this.#url = endpoint.url;
+    this.#retryForMs = retryForMs;
+    this.#connection = endpoint.shared();
+    const { transport } = this.#connection;
+    this.calls = createClient(CallService, transport);
+    this.runs = createClient(RunService, transport);
+    this.tasks = createClient(TaskService, transport);
+    this.toolsets = createClient(ToolsetService, transport);
+  }
+
+  /**
+   * Sends a request until it is answered.
+   *
+   * @throws TrunklineError what the server said; UNAVAILABLE when it could not be reached for that long
+   */
+  async send<T>(request: Request<T>, options: RequestOptions = {}): Promise<T> {
+    const { signal, waitMs = 0, retryForMs = this.#retryForMs } = options;
+    const backoff = new Backoff();
+    const giveUpAt = Date.now() + retryForMs;
+    const callOptions: CallOptions = { timeoutMs: TRY_MS + waitMs, ...(signal && { signal }) };
+    for (;;) {
+      try {
+        return await request(callOptions);
+      } catch (thrown) {
+        if (signal?.aborted) throw abortReason(signal);
+        const error = errorFromRpc(thrown, this.#url);
+        const pauseMs = error.retryAfterMs ?? backoff.next();
+        if (!isTransient(thrown) || Date.now() + pauseMs > giveUpAt) throw error;
+        await pause(pauseMs, signal);
+      }
+    }
+  }
+
+  /** Ends the connection and what is under way on it. */
+  close(): void {
+    this.#connection.abort();
+  }
+}

@@ -1,0 +1,246 @@
+import { randomBytes, randomUUID } from "node:crypto";
+import type { MessageInitShape } from "@bufbuild/protobuf";
+import type { Claim, HeartbeatSchema, HelloSchema, Welcome, WorkResponse } from "@trunkline/proto/worker";
+import { Claims } from "./claims.js";
+import { TrunklineError } from "./errors.js";
+import type { HandlerPort } from "./handler.js";
+import type { HeldClaim } from "./held-claim.js";
+import { Parting } from "./parting.js";
+import { errorFromRpc, isRefusedCredential } from "./problem.js";
+import { StreamKeeper } from "./stream-keeper.js";
+import type { Endpoint } from "./transport.js";
+import { VERSION } from "./version.js";
+import { WorkStream, type WorkStreamOwner } from "./worker-stream.js";
+
+/** How long a stream that this side has closed may take to end. */
+const END_MS = 2_000;
+
+/** What a session says of itself. */
+export interface WorkSessionOptions {
+  readonly name: string;
+  readonly tools: readonly string[];
+  /** Empty: any. */
+  readonly toolset: string;
+  readonly concurrency: number;
+}
+
+/** What a session asks and tells its worker. */
+export interface WorkSessionHost {
+  hasHandler(tool: string): boolean;
+  /** Starts the claim's handler, with the session's side of it. */
+  run(held: HeldClaim, port: HandlerPort): void;
+  report(error: unknown, held?: HeldClaim): void;
+  /** A word about an outage that has lasted a while. */
+  warn(error: TrunklineError): void;
+  /** Once, when the session is over; with the error when the credential was refused. */
+  closed(error: TrunklineError | undefined): void;
+}
+
+/** A worker as the server knows it, across streams: it keeps one open and passes on what it carries. */
+export class WorkSession implements WorkStreamOwner {
+  readonly #endpoint: Endpoint;
+  readonly #options: WorkSessionOptions;
+  readonly #host: WorkSessionHost;
+  readonly #id = randomUUID();
+  readonly #nonce = randomBytes(24).toString("base64url");
+  readonly #claims: Claims;
+  readonly #streams = new Set<WorkStream>();
+  readonly #keeper: StreamKeeper<WorkStream>;
+  readonly #parting: Parting;
+  #draining = false;
+  #drained = false;
+  #over = false;
+  #told = false;
+  #refused: TrunklineError | undefined;
+
+  constructor(endpoint: Endpoint, options: WorkSessionOptions, host: WorkSessionHost) {
+    this.#endpoint = endpoint;
+    this.#options = options;
+    this.#host = host;
+    this.#claims = this.#makeClaims();
+    this.#parting = new Parting(
+      () => this.#close(),
+      () => this.#giveUp(),
+    );
+    this.#keeper = new StreamKeeper<WorkStream>({
+      open: () => this.#open(),
+      wanted: () => !this.#over,
+      explain: (cause) => this.#explain(cause),
+      isFatal: isRefusedCredential,
+      onFatal: (error) => {
+        this.#refused = error;
+        this.abandon(error);
+      },
+      onTrouble: (error) => host.warn(error),
+    });
+    this.#keeper.start();
+  }
+
+  // From the worker.
+
+  /** Takes no claim from now on, hands back what has not started, and closes when all is delivered. */
+  drain(): void {
+    if (this.#draining) return;
+    this.#draining = true;
+    this.#claims.drain();
+    this.#keeper.active?.drain();
+    this.#considerParting();
+  }
+
+  /** Ends the session at once: running handlers are told to stop, and what they return is dropped. */
+  abandon(error: Error): void {
+    if (this.#over) return;
+    this.#claims.abandon(error);
+    this.#over = true;
+    this.#keeper.close();
+    for (const stream of this.#streams) stream.drop(error);
+    this.#close();
+  }
+
+  // From the streams.
+
+  buildHello(): MessageInitShape<typeof HelloSchema> {
+    const { name, tools, toolset } = this.#options;
+    return {
+      sessionId: this.#id,
+      nonce: this.#nonce,
+      worker: name,
+      sdk: `trunkline-sdk-js/${VERSION}`,
+      tools: [...tools],
+      toolset,
+      slots: this.#draining ? 0 : this.#claims.book.free,
+      claims: this.#claims.book.named(),
+    };
+  }
+
+  buildHeartbeat(): MessageInitShape<typeof HeartbeatSchema> {
+    const { beat, more } = this.#claims.book.heartbeat();
+    if (more) this.#keeper.active?.heartbeat();
+    return beat;
+  }
+
+  isActive(stream: WorkStream): boolean {
+    return stream === this.#keeper.active;
+  }
+
+  onWelcome(stream: WorkStream, welcome: Welcome): void {
+    const { book, outbox } = this.#claims;
+    this.#keeper.welcomed(stream);
+    if (welcome.maxResultBytes > 0) this.#claims.maxResultBytes = welcome.maxResultBytes;
+    for (const { claimId, standing } of welcome.verdicts) this.#claims.judge(claimId, standing);
+    for (const item of outbox.items()) stream.send(item);
+    for (const { id } of book.values()) {
+      if (!stream.hasNamed(id) && !outbox.has(id)) stream.accept(id);
+    }
+    book.repeatProgress();
+    if (this.#draining) stream.drain();
+  }
+
+  onFrame(stream: WorkStream, frame: WorkResponse): void {
+    const claims = this.#claims;
+    for (const claim of frame.claims) this.#receive(stream, claim);
+    for (const claimId of frame.confirmed) claims.confirm(claimId);
+    for (const ack of frame.acks) claims.acknowledge(ack);
+    for (const { claimId, reason } of frame.revoked) claims.revoke(claimId, reason);
+    for (const claimId of frame.heartbeatAck?.lost ?? []) claims.lose(claimId, "the server took it back");
+    if (frame.drained !== undefined) this.#drained = true;
+    if (frame.goaway !== undefined) this.#keeper.goaway(stream);
+    // What was accepted goes out before a handler can keep the event loop busy.
+    if (frame.claims.length > 0) stream.flush();
+    this.#considerParting();
+  }
+
+  onEnd(stream: WorkStream, cause: unknown): void {
+    this.#streams.delete(stream);
+    this.#keeper.ended(stream, cause);
+    if (this.#over) this.#tellClosed();
+    else this.#considerParting();
+  }
+
+  #makeClaims(): Claims {
+    const host = this.#host;
+    return new Claims(this.#options.concurrency, {
+      hasHandler: (tool) => host.hasHandler(tool),
+      run: (held) => host.run(held, this.#claims),
+      report: (error, held) => host.report(error, held),
+      send: (item) => this.#keeper.active?.send(item),
+      heartbeat: () => this.#keeper.active?.heartbeat(),
+      freed: () => {
+        if (!this.#draining) this.#keeper.newest?.grant(1);
+        this.#considerParting();
+      },
+    });
+  }
+
+  #open(): WorkStream {
+    const stream = new WorkStream(this.#endpoint, this);
+    this.#streams.add(stream);
+    this.#drained = false;
+    return stream;
+  }
+
+  #explain(cause: unknown): TrunklineError {
+    const ended = new TrunklineError("UNAVAILABLE", "the server ended the stream");
+    const error = errorFromRpc(cause ?? ended, this.#endpoint.url);
+    if (error.reason === "FRAME_TOO_LARGE" || error.reason === "LIMIT_EXCEEDED") {
+      this.#claims.shrinkLargest(error);
+    }
+    return error;
+  }
+
+  #receive(stream: WorkStream, claim: Claim): void {
+    switch (this.#claims.receive(claim)) {
+      case "accepted":
+        (this.#keeper.active ?? stream).accept(claim.claimId);
+        break;
+      case "known":
+        // It took credit of this stream, but no slot.
+        stream.grant(1);
+        break;
+      case "handed_back":
+        break;
+    }
+  }
+
+  #considerParting(): void {
+    if (!this.#draining || this.#over) return;
+    const { book } = this.#claims;
+    const opening = this.#keeper.newest === undefined ? "down" : "opening";
+    const link = this.#keeper.active === undefined ? opening : "up";
+    this.#parting.consider({ busy: book.busy, held: book.size, link, drained: this.#drained });
+  }
+
+  #giveUp(): void {
+    const calls = this.#claims.book.values().map(({ claim }) => claim.callId);
+    if (calls.length > 0) {
+      const message = `stopped with answers undelivered: ${calls.join(", ")}`;
+      this.#host.report(new TrunklineError("UNAVAILABLE", message));
+    }
+    this.#close();
+  }
+
+  /** Ends all streams; the last of them tells the worker. */
+  #close(): void {
+    this.#over = true;
+    this.#parting.cancel();
+    this.#keeper.close();
+    const closed = new TrunklineError("CLOSED", "the worker has stopped");
+    for (const stream of this.#streams) {
+      if (this.isActive(stream)) stream.end();
+      else stream.drop(closed);
+    }
+    if (this.#streams.size > 0) {
+      const rest = setTimeout(() => {
+        for (const stream of this.#streams) stream.drop(closed);
+      }, END_MS);
+      rest.unref();
+    }
+    this.#tellClosed();
+  }
+
+  #tellClosed(): void {
+    if (this.#streams.size > 0 || this.#told) return;
+    this.#told = true;
+    this.#host.closed(this.#refused);
+  }
+}

@@ -1,0 +1,174 @@
+import { hostname } from "node:os";
+import { parseDuration, type Duration } from "./duration.js";
+import { TrunklineError } from "./errors.js";
+import { storableText } from "./failure.js";
+import { runHandler, type CallInfo, type HandlerPort, type ToolHandler } from "./handler.js";
+import type { HeldClaim } from "./held-claim.js";
+import { LIMITS } from "./limits.js";
+import type { Endpoint } from "./transport.js";
+import { WorkSession } from "./work-session.js";
+
+/** Told what nobody else sees; with the call that it came from, if it came from one. */
+export type OnError = (error: unknown, call?: CallInfo) => void;
+
+/** What a worker is made of. */
+export interface WorkerOptions {
+  /** Handlers by the names of their tools; at least one. */
+  readonly tools: Readonly<Record<string, ToolHandler>>;
+  /** Only calls of runs with this toolset. Default: any. */
+  readonly toolset?: string;
+  /** How many handlers run at once, 1 to 10,000. Default 10. */
+  readonly concurrency?: number;
+  /** For people, at most 256 bytes. Default: host name and process id. */
+  readonly name?: string;
+  /** Stops the worker, as `stop()` does, when it aborts. */
+  readonly signal?: AbortSignal;
+  /**
+   * Told of handlers that threw something unexpected or returned what JSON cannot carry, of claims that
+   * were lost, and of a refused key. Default `console.error`.
+   */
+  readonly onError?: OnError;
+  /**
+   * How long one request waits for calls where the network carries no streams, at most 60 s; a stream does
+   * not need it. Default 30 s.
+   */
+  readonly pollWait?: Duration;
+}
+
+/** How to stop. */
+export interface StopOptions {
+  /**
+   * How long handlers may go on; then their signals abort and what they return is dropped. Default: for as
+   * long as they need.
+   */
+  readonly timeout?: Duration;
+}
+
+const DEFAULT_CONCURRENCY = 10;
+const MAX_POLL_WAIT_MS = 60_000;
+const NAME_BYTES = 256;
+
+/**
+ * Runs tools for as long as it is not stopped, whatever happens to connections and servers. Made by
+ * `Trunkline.worker`; it starts at once.
+ */
+export class Worker {
+  /** For people. */
+  readonly name: string;
+  /**
+   * Resolves when the worker has stopped; rejects with a `TrunklineError` when the server refuses the
+   * credential (UNAUTHENTICATED, PERMISSION_DENIED), which also goes to `onError`.
+   */
+  readonly done: Promise<void>;
+  readonly #handlers: ReadonlyMap<string, ToolHandler>;
+  readonly #onError: OnError;
+  readonly #session: WorkSession;
+  #stopTimer: NodeJS.Timeout | undefined;
+
+  /** Use `Trunkline.worker`. */
+  constructor(endpoint: Endpoint, options: WorkerOptions, onWarning: (message: string) => void) {
+    const checked = checkOptions(options);
+    this.name = checked.name;
+    this.#handlers = checked.handlers;
+    this.#onError = options.onError ?? console.error;
+    const { promise, resolve, reject } = withResolvers();
+    this.done = promise;
+    // Who does not look at `done` has heard of it by onError.
+    this.done.catch(() => undefined);
+    const onAbort = (): void => void this.stop();
+    this.#session = new WorkSession(
+      endpoint,
+      {
+        name: this.name,
+        tools: [...this.#handlers.keys()],
+        toolset: options.toolset ?? "",
+        concurrency: options.concurrency ?? DEFAULT_CONCURRENCY,
+      },
+      {
+        hasHandler: (tool) => this.#handlers.has(tool),
+        run: (held, port) => this.#run(held, port),
+        report: (error, held) => this.#report(error, held),
+        warn: (error) => onWarning(`worker ${this.name}: ${error.message}; it keeps trying`),
+        closed: (error) => {
+          clearTimeout(this.#stopTimer);
+          options.signal?.removeEventListener("abort", onAbort);
+          if (error === undefined) resolve();
+          else {
+            this.#report(error);
+            reject(error);
+          }
+        },
+      },
+    );
+    if (options.signal?.aborted) onAbort();
+    else options.signal?.addEventListener("abort", onAbort, { once: true });
+  }
+
+  /**
+   * Takes no further call, hands back what has not started, lets handlers finish, delivers what they say,
+   * and closes. Where the server cannot be reached it gives up delivering 10 s after the last handler has
+   * ended. Again, it returns the same promise, which is `done`.
+   */
+  stop(options: StopOptions = {}): Promise<void> {
+    const timeoutMs = options.timeout === undefined ? undefined : parseDuration(options.timeout, "timeout");
+    this.#session.drain();
+    if (timeoutMs !== undefined && this.#stopTimer === undefined) {
+      this.#stopTimer = setTimeout(
+        () =>
+          this.#session.abandon(new TrunklineError("TIMEOUT", `stop: handlers took over ${timeoutMs} ms`)),
+        Math.min(timeoutMs, LIMITS.timerMs),
+      );
+    }
+    return this.done;
+  }
+
+  /** Stops the worker at the end of an `await using` block. */
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.stop();
+  }
+
+  #run(held: HeldClaim, port: HandlerPort): void {
+    const handler = this.#handlers.get(held.claim.tool);
+    if (handler !== undefined) void runHandler(held, handler, port);
+  }
+
+  #report(error: unknown, held?: HeldClaim): void {
+    const call = held && { callId: held.claim.callId, tool: held.claim.tool, attempt: held.claim.attempt };
+    try {
+      if (call === undefined) this.#onError(error);
+      else this.#onError(error, call);
+    } catch (fault) {
+      console.error("onError threw", fault);
+    }
+  }
+}
+
+function checkOptions(options: WorkerOptions): { name: string; handlers: ReadonlyMap<string, ToolHandler> } {
+  const { concurrency = DEFAULT_CONCURRENCY, pollWait } = options;
+  const refuse = (field: string, message: string): TrunklineError =>
+    new TrunklineError("INVALID_FIELD", `${field}: ${message}`, { metadata: { field } });
+  const handlers = new Map(Object.entries(options.tools));
+  if (handlers.size === 0) throw refuse("tools", "it is empty; allowed is one handler or more, by tool name");
+  for (const [tool, handler] of handlers) {
+    // What comes from JavaScript may be anything.
+    const given: unknown = handler;
+    if (typeof given !== "function") throw refuse(`tools.${tool}`, `${typeof given}; allowed is a function`);
+  }
+  if (!Number.isInteger(concurrency) || concurrency < 1 || concurrency > LIMITS.concurrency) {
+    throw refuse("concurrency", `${concurrency}; allowed are whole numbers from 1 to ${LIMITS.concurrency}`);
+  }
+  if (pollWait !== undefined && parseDuration(pollWait, "pollWait") > MAX_POLL_WAIT_MS) {
+    throw refuse("pollWait", `${pollWait}; allowed are at most 60 s`);
+  }
+  return { name: storableText(options.name ?? `${hostname()}:${process.pid}`, NAME_BYTES), handlers };
+}
+
+function withResolvers(): { promise: Promise<void>; resolve: () => void; reject: (error: unknown) => void } {
+  let resolve: () => void = () => undefined;
+  let reject: (error: unknown) => void = () => undefined;
+  const promise = new Promise<void>((settle, fail) => {
+    resolve = settle;
+    reject = fail;
+  });
+  return { promise, resolve, reject };
+}

@@ -1,0 +1,47 @@
+import { TrunklineError } from "../core/error.js";
+import { withoutPassword } from "../store/servers.js";
+
+/** What to say about an error of the database, by SQLSTATE or the operating system's code. */
+const PROBLEMS: Readonly<Record<string, string>> = {
+  ECONNREFUSED: "the connection was refused: is PostgreSQL running there?",
+  ENOTFOUND: "there is no such host",
+  EAI_AGAIN: "the host's name could not be looked up",
+  ETIMEDOUT: "there was no answer",
+  ENOENT: "there is no such socket: is PostgreSQL running?",
+  "28P01": "the password was refused",
+  "28000": "the user was refused",
+  "3D000": "there is no such database: create it first",
+  "42501": "the user may not create tables there: grant it CREATE on the database and its schema",
+  "53300": "it has no connections left",
+};
+
+/**
+ * An error of starting on a database as a {@link TrunklineError} that says what to do; errors that are
+ * such already, or have nothing to do with the database, are returned as they are.
+ *
+ * @param databaseUrl shown without its password
+ */
+export function explainDatabaseError(error: unknown, databaseUrl: string): unknown {
+  if (error instanceof TrunklineError) return error;
+  const code = codeOf(error);
+  if (code === undefined) return error;
+  const problem = PROBLEMS[code];
+  const said = problem ?? (isDatabaseError(error) ? `${error.message} (${code})` : undefined);
+  if (said === undefined) return error;
+  return new TrunklineError(
+    "UNAVAILABLE",
+    `cannot use the database ${withoutPassword(databaseUrl)}: ${said}; it is named by DATABASE_URL or --database-url`,
+    { cause: error },
+  );
+}
+
+function codeOf(error: unknown): string | undefined {
+  // Node tries all addresses of a host, and tells of them together.
+  if (error instanceof AggregateError) return codeOf(error.errors[0]);
+  return error instanceof Error && "code" in error && typeof error.code === "string" ? error.code : undefined;
+}
+
+/** Errors that PostgreSQL itself has sent carry a severity. */
+function isDatabaseError(error: unknown): error is Error {
+  return error instanceof Error && "severity" in error;
+}

@@ -1,0 +1,67 @@
+import { open } from "node:fs/promises";
+import { TrunklineError } from "../core/error.js";
+import { checkJsonText } from "../core/json-text.js";
+import { LIMITS } from "../core/limits.js";
+
+/** What names standard input where a file or a text is wanted. */
+export const STDIN = "-";
+
+/**
+ * Reads a file whole, or standard input for `-`.
+ *
+ * @param field what the text is for, for the message
+ * @throws TrunklineError INVALID_FIELD when it cannot be read or is not UTF-8, LIMIT_EXCEEDED above `maxBytes`
+ */
+export async function readText(source: string, field: string, maxBytes: number): Promise<string> {
+  const chunks: Buffer[] = [];
+  let size = 0;
+  for await (const chunk of await bytesOf(source, field)) {
+    size += chunk.length;
+    if (size > maxBytes) {
+      throw new TrunklineError(
+        "LIMIT_EXCEEDED",
+        `${field}: more than ${maxBytes} bytes; allowed: at most that`,
+      );
+    }
+    chunks.push(chunk);
+  }
+  try {
+    return new TextDecoder("utf-8", { fatal: true }).decode(Buffer.concat(chunks));
+  } catch (cause) {
+    throw new TrunklineError("INVALID_FIELD", `${field}: is not UTF-8`, { cause });
+  }
+}
+
+async function bytesOf(source: string, field: string): Promise<AsyncIterable<Buffer>> {
+  if (source === STDIN) return process.stdin;
+  try {
+    const file = await open(source);
+    if ((await file.stat()).isFile()) return file.createReadStream();
+    await file.close();
+  } catch (cause) {
+    throw unreadable(source, field, cause instanceof Error ? cause.message : String(cause));
+  }
+  throw unreadable(source, field, "it is not a file");
+}
+
+/** The error of a file that cannot be read. */
+export function unreadable(file: string, field: string, why: string): TrunklineError {
+  return new TrunklineError("INVALID_FIELD", `${field}: cannot read ${JSON.stringify(file)} (${why})`, {
+    metadata: { field },
+  });
+}
+
+/**
+ * The payload that an argument gives: JSON text itself, or `-` for standard input. Digits are not touched.
+ *
+ * @throws TrunklineError INVALID_JSON, LIMIT_EXCEEDED
+ */
+export async function readPayload(
+  argument: string,
+  field: string,
+  maxBytes: number = LIMITS.payloadBytes,
+): Promise<string> {
+  const text = argument === STDIN ? await readText(STDIN, field, maxBytes) : argument;
+  checkJsonText(text, field, { maxBytes, maxDepth: LIMITS.jsonDepth });
+  return text;
+}

@@ -1,0 +1,87 @@
+import pc from "picocolors";
+import { writeJson, type Json } from "./json-document.js";
+import { printable, printableJson } from "./printable.js";
+import { layOut, type Column } from "./table.js";
+
+/** Where a command writes: standard output or standard error. */
+export type Sink = Pick<NodeJS.WriteStream, "write" | "isTTY" | "columns">;
+
+/** Fields of a thing that is shown alone: name and value; undefined values are left out. */
+export type Fields = readonly (readonly [name: string, value: string | undefined])[];
+
+/**
+ * What commands say. Answers go to standard output; with `--json` each is a document on a line of its
+ * own, otherwise text for people. Everything else goes to standard error.
+ */
+export class Output {
+  readonly json: boolean;
+  readonly #out: Sink;
+  readonly #err: Sink;
+
+  constructor(json: boolean, out: Sink = process.stdout, err: Sink = process.stderr) {
+    this.json = json;
+    this.#out = out;
+    this.#err = err;
+  }
+
+  /** A line of text, made safe for a terminal. */
+  line(text: string): void {
+    this.#out.write(`${printable(text)}\n`);
+  }
+
+  /** JSON text as it is; on a terminal, what it could act on is escaped. */
+  jsonText(text: string): void {
+    this.#out.write(`${this.#out.isTTY ? printableJson(text) : text}\n`);
+  }
+
+  /** A document for machines. */
+  document(value: Json): void {
+    this.jsonText(writeJson(value));
+  }
+
+  /** The same answer for machines or for people, whichever was asked for. */
+  answer(value: Json, text: string): void {
+    if (this.json) this.document(value);
+    else this.line(text);
+  }
+
+  /** Things for people, one a row, fitted to the terminal; nothing at all when there are none. */
+  table(columns: readonly Column[], rows: readonly (readonly string[])[]): void {
+    if (rows.length === 0) return;
+    const { isTTY, columns: width } = this.#out;
+    const [titles = "", ...lines] = layOut(columns, rows, isTTY ? width : undefined);
+    const { bold } = pc.createColors(colored(this.#out));
+    this.#out.write([bold(titles), ...lines, ""].join("\n"));
+  }
+
+  /** One thing for people, a field a line. */
+  fields(fields: Fields): void {
+    const width = Math.max(0, ...fields.map(([name]) => name.length));
+    const { bold } = pc.createColors(colored(this.#out));
+    for (const [name, value] of fields) {
+      if (value === undefined) continue;
+      this.#out.write(`${bold(name.padEnd(width))}  ${printable(value)}\n`);
+    }
+  }
+
+  /** A remark to whoever watches; not part of the answer. */
+  note(text: string): void {
+    this.#err.write(`${printable(text)}\n`);
+  }
+
+  /** What went wrong, on one line. */
+  error(document: Json, text: string): void {
+    if (this.json) {
+      const line = writeJson({ error: document });
+      this.#err.write(`${this.#err.isTTY ? printableJson(line) : line}\n`);
+      return;
+    }
+    const { red } = pc.createColors(colored(this.#err));
+    this.#err.write(`${red("error:")} ${printable(text)}\n`);
+  }
+}
+
+/** Whether a sink takes colours: a terminal that can, unless NO_COLOR is set. */
+function colored(sink: Sink): boolean {
+  return sink.isTTY && (process.env["NO_COLOR"] ?? "") === "" && process.env["TERM"] !== "dumb";
+}

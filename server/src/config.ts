@@ -1,0 +1,221 @@
+import { parseDuration } from "./core/duration.js";
+import { TrunklineError } from "./core/error.js";
+import type { LogLevel } from "./log.js";
+
+/** The environment's variables; an empty one counts as not set. */
+export type Environment = Readonly<Record<string, string | undefined>>;
+
+/** Flags of every command that starts a server, as they were typed. */
+export interface ServerFlags {
+  readonly host?: string;
+  readonly port?: string;
+  readonly heartbeatInterval?: string;
+  readonly retention?: string;
+  readonly pool?: string;
+  readonly logLevel?: string;
+}
+
+/** What every command that starts a server has settled. */
+export interface ServerConfig {
+  readonly host: string;
+  /** 0: a free one. */
+  readonly port: number;
+  readonly heartbeatIntervalMs: number;
+  /** How long ended runs are kept; null: for ever. */
+  readonly retentionMs: number | null;
+  /** Connections to the database at most. */
+  readonly maxConnections: number;
+  readonly logLevel: LogLevel;
+}
+
+/** Flags of `trunkline dev`, as they were typed. */
+export interface DevFlags extends ServerFlags {
+  readonly data?: string;
+}
+
+/** What `trunkline dev` has settled. */
+export interface DevConfig extends ServerConfig {
+  readonly database:
+    | { readonly kind: "url"; readonly url: string }
+    /** `isDefault`: nobody named the folder. */
+    | { readonly kind: "embedded"; readonly dataDir: string; readonly isDefault: boolean };
+}
+
+/** Flags of `trunkline serve`, as they were typed. */
+export interface ServeFlags extends ServerFlags {
+  readonly databaseUrl?: string;
+  readonly tlsCert?: string;
+  readonly tlsKey?: string;
+  readonly insecure?: boolean;
+}
+
+/** What `trunkline serve` has settled. */
+export interface ServeConfig extends ServerConfig {
+  /** With its password: not for logs. */
+  readonly databaseUrl: string;
+  /** Never for logs. Null only when `insecure`. */
+  readonly rootKey: string | null;
+  readonly insecure: boolean;
+  /** The names of two PEM files; null: no TLS. */
+  readonly tls: { readonly certFile: string; readonly keyFile: string } | null;
+}
+
+/** The port when none is named. */
+export const DEFAULT_PORT = 7788;
+/** Where `dev` keeps its data when nothing is named, below the current folder. */
+export const DEFAULT_DATA_DIR = ".trunkline/pg";
+
+const MAX_PORT = 65_535;
+const DEFAULT_HEARTBEAT_MS = 5_000;
+const MIN_HEARTBEAT_MS = 10;
+/** The default heartbeat timeout is three times as long, and has to be at least that. */
+const MAX_HEARTBEAT_MS = 20_000;
+const DEFAULT_CONNECTIONS = 10;
+const MIN_CONNECTIONS = 2;
+const MAX_CONNECTIONS = 1_000;
+
+const LOG_LEVELS = ["debug", "info", "warn", "error", "silent"] as const satisfies readonly LogLevel[];
+const LOOPBACK = /^(localhost|127(\.\d{1,3}){3}|::1)$/;
+const DATABASE_URL = /^postgres(ql)?:\/\/./;
+
+function refuse(field: string, why: string): TrunklineError {
+  return new TrunklineError("INVALID_FIELD", `${field}: ${why}`, { metadata: { field } });
+}
+
+/** A variable's value; undefined when it is empty, too. */
+function variable(env: Environment, name: string): string | undefined {
+  const value = env[name];
+  return value === "" ? undefined : value;
+}
+
+/**
+ * Reads a whole number.
+ *
+ * @throws TrunklineError INVALID_FIELD
+ */
+export function parseWhole(text: string, field: string, min: number, max: number): number {
+  const value = /^(0|[1-9][0-9]{0,14})$/.test(text) ? Number(text) : NaN;
+  if (value >= min && value <= max) return value;
+  throw refuse(field, `${JSON.stringify(text)}; allowed are whole numbers from ${min} to ${max}`);
+}
+
+function readPort(flag: string | undefined, env: Environment): number {
+  if (flag !== undefined) return parseWhole(flag, "--port", 0, MAX_PORT);
+  const named = variable(env, "TRUNKLINE_PORT");
+  return named === undefined ? DEFAULT_PORT : parseWhole(named, "TRUNKLINE_PORT", 0, MAX_PORT);
+}
+
+function readHeartbeat(flag: string | undefined): number {
+  if (flag === undefined) return DEFAULT_HEARTBEAT_MS;
+  const ms = parseDuration(flag, "--heartbeat-interval");
+  if (ms >= MIN_HEARTBEAT_MS && ms <= MAX_HEARTBEAT_MS) return ms;
+  throw refuse("--heartbeat-interval", `${JSON.stringify(flag)}; allowed are 10ms to 20s`);
+}
+
+function readLogLevel(flag: string | undefined): LogLevel {
+  if (flag === undefined) return "info";
+  const level = LOG_LEVELS.find((name) => name === flag);
+  if (level !== undefined) return level;
+  throw refuse("--log-level", `${JSON.stringify(flag)}; allowed are ${LOG_LEVELS.join(", ")}`);
+}
+
+function readServer(flags: ServerFlags, env: Environment): ServerConfig {
+  const { host = "127.0.0.1", retention, pool } = flags;
+  if (host === "") throw refuse("--host", "is empty; allowed is a name or an address of this machine");
+  return {
+    host,
+    port: readPort(flags.port, env),
+    heartbeatIntervalMs: readHeartbeat(flags.heartbeatInterval),
+    retentionMs: retention === undefined ? null : parseDuration(retention, "--retention"),
+    maxConnections:
+      pool === undefined ? DEFAULT_CONNECTIONS : parseWhole(pool, "--pool", MIN_CONNECTIONS, MAX_CONNECTIONS),
+    logLevel: readLogLevel(flags.logLevel),
+  };
+}
+
+function checkDatabaseUrl(url: string, field: string): string {
+  // The value itself stays out of the message: it may hold a password.
+  if (!DATABASE_URL.test(url)) throw refuse(field, "is not postgres://USER@HOST:PORT/NAME");
+  return url;
+}
+
+/**
+ * The database that a flag or else the environment names.
+ *
+ * @throws TrunklineError INVALID_FIELD where there is none, or it is not a PostgreSQL connection string
+ */
+export function readDatabaseUrl(flag: string | undefined, env: Environment): string {
+  if (flag !== undefined) return checkDatabaseUrl(flag, "--database-url");
+  const named = variable(env, "DATABASE_URL");
+  if (named !== undefined) return checkDatabaseUrl(named, "DATABASE_URL");
+  throw refuse(
+    "DATABASE_URL",
+    "is not set; give it, or --database-url, as postgres://USER@HOST:PORT/NAME, or use `trunkline dev`, " +
+      "which brings its own database",
+  );
+}
+
+/**
+ * Settles what `trunkline dev` starts. It has no keys, so it listens on loopback only. A data folder that
+ * was named by flag goes before `DATABASE_URL`.
+ *
+ * @throws TrunklineError INVALID_FIELD
+ */
+export function readDevConfig(flags: DevFlags, env: Environment): DevConfig {
+  const server = readServer(flags, env);
+  if (!LOOPBACK.test(server.host)) {
+    throw refuse(
+      "--host",
+      `${JSON.stringify(server.host)} is not loopback, and dev asks nobody for a key; allowed are 127.0.0.1, ` +
+        "::1 and localhost, or use `trunkline serve`",
+    );
+  }
+  if (flags.data === "") throw refuse("--data", "is empty; allowed is the name of a folder");
+  const url = variable(env, "DATABASE_URL");
+  if (flags.data === undefined && url !== undefined) {
+    return { ...server, database: { kind: "url", url: checkDatabaseUrl(url, "DATABASE_URL") } };
+  }
+  const dataDir = flags.data ?? DEFAULT_DATA_DIR;
+  return { ...server, database: { kind: "embedded", dataDir, isDefault: flags.data === undefined } };
+}
+
+function readRootKey(insecure: boolean, env: Environment): string | null {
+  const key = variable(env, "TRUNKLINE_ROOT_KEY");
+  if (key === undefined) {
+    if (insecure) return null;
+    throw refuse(
+      "TRUNKLINE_ROOT_KEY",
+      "is not set; set it to a long random text, which clients then give as TRUNKLINE_KEY, or say " +
+        "--insecure to serve everybody without a key",
+    );
+  }
+  // What no HTTP header can carry could never be matched. The key itself stays out of the message.
+  if (/^[\x21-\x7e]+$/.test(key)) return key;
+  throw refuse(
+    "TRUNKLINE_ROOT_KEY",
+    "has a space, a control character (a trailing newline?) or a character outside ASCII; allowed are " +
+      "visible ASCII characters",
+  );
+}
+
+/**
+ * Settles what `trunkline serve` starts. Keys come from the environment alone, since a command line is
+ * visible to every user of the machine.
+ *
+ * @throws TrunklineError INVALID_FIELD
+ */
+export function readServeConfig(flags: ServeFlags, env: Environment): ServeConfig {
+  const { tlsCert, tlsKey, insecure = false } = flags;
+  if ((tlsCert === undefined) !== (tlsKey === undefined)) {
+    const [given, missing] = tlsCert === undefined ? ["key", "cert"] : ["cert", "key"];
+    throw refuse(`--tls-${missing}`, `is not given, but --tls-${given} is; give both, or neither`);
+  }
+  const rootKey = readRootKey(insecure, env);
+  return {
+    ...readServer(flags, env),
+    databaseUrl: readDatabaseUrl(flags.databaseUrl, env),
+    rootKey,
+    insecure,
+    tls: tlsCert === undefined || tlsKey === undefined ? null : { certFile: tlsCert, keyFile: tlsKey },
+  };
+}

@@ -1,0 +1,37 @@
+/** The limits that are enforced at the door, in bytes of UTF-8 unless the name says otherwise. */
+export const LIMITS = {
+  /** A call's input, and its result. */
+  payloadBytes: 1024 * 1024,
+  failureMessageBytes: 8 * 1024,
+  failureDataBytes: 64 * 1024,
+  progressBytes: 64 * 1024,
+  /** A stream frame: the default receive limit of gRPC clients. */
+  frameBytes: 4 * 1024 * 1024,
+  /** A side closes a frame at this size, unless one item alone is larger. */
+  frameTargetBytes: 256 * 1024,
+  jsonDepth: 256,
+  toolNameBytes: 128,
+  /** Namespaces, keys, session ids, worker names. */
+  nameBytes: 256,
+  labels: 32,
+  labelNameBytes: 64,
+  labelValueBytes: 256,
+  callsPerRequest: 1_000,
+  credit: 10_000,
+  toolsPerToolset: 1_000,
+  toolDescriptionBytes: 16 * 1024,
+  toolSchemaBytes: 64 * 1024,
+  toolSchemaDepth: 32,
+  /** Attempts of one call, and the retry bound a policy may set. */
+  maxAttempts: 1_000,
+  /** Failed attempts that stay on the row. */
+  attemptHistory: 20,
+  /** The longest duration anywhere: ten years of 365 days. */
+  durationMs: 10 * 365 * 24 * 60 * 60 * 1000,
+  /** Opens that one Drive stream may have waiting, by number and by bytes. */
+  driveOpens: 10_000,
+  driveBytes: 16 * 1024 * 1024,
+  /** Unary answers are cut into pages of this size. */
+  pageBytes: 4 * 1024 * 1024,
+  pageItems: 1_000,
+} as const;

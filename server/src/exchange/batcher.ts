@@ -1,0 +1,169 @@
+import { TrunklineError } from "../core/error.js";
+import { classifyError } from "../store/database.js";
+
+/** How a {@link Batcher} writes. */
+export interface BatcherOptions<Item, Result> {
+  /** Writes a batch in one go: the results in the items' order. */
+  readonly write: (items: readonly Item[]) => Promise<readonly Result[]>;
+  /** The bytes that an item adds to a batch, roughly. */
+  readonly sizeOf: (item: Item) => number;
+  /** At most so many items in a batch. Default 500. */
+  readonly maxItems?: number;
+  /** At most so many bytes in a batch, unless one item is larger. Default 4 MiB. */
+  readonly maxBytes?: number;
+  /** Batches being written at once. Default 2: while one is written, the next gathers. */
+  readonly maxInFlight?: number;
+  /** How long a batch whose outcome is unknown is sent again before it is given up. Default 10 s. */
+  readonly resendMs?: number;
+}
+
+interface Waiting<Item, Result> {
+  readonly item: Item;
+  readonly resolve: (result: Result) => void;
+  readonly reject: (error: unknown) => void;
+}
+
+const DEFAULT_MAX_ITEMS = 500;
+const DEFAULT_MAX_BYTES = 4 * 1024 * 1024;
+const DEFAULT_IN_FLIGHT = 2;
+const DEFAULT_RESEND_MS = 10_000;
+const RETRIES = 10;
+
+/**
+ * Group commit: what is pushed while a batch is written becomes the next batch. No timer delays a lone
+ * item. One bad item never harms the rest of its batch (I11): an error that an item's data caused splits
+ * the batch until the bad item is alone. A batch whose outcome is unknown, because its connection was
+ * lost, is sent again unchanged; `write` must be safe to repeat.
+ */
+export class Batcher<Item, Result> {
+  readonly #options: Required<BatcherOptions<Item, Result>>;
+  #waiting: Waiting<Item, Result>[] = [];
+  #inFlight = 0;
+  #scheduled = false;
+
+  constructor(options: BatcherOptions<Item, Result>) {
+    this.#options = {
+      maxItems: DEFAULT_MAX_ITEMS,
+      maxBytes: DEFAULT_MAX_BYTES,
+      maxInFlight: DEFAULT_IN_FLIGHT,
+      resendMs: DEFAULT_RESEND_MS,
+      ...options,
+    };
+  }
+
+  /** Items that wait for a batch. */
+  get waiting(): number {
+    return this.#waiting.length;
+  }
+
+  /**
+   * Adds an item to the next batch; resolves after its commit.
+   *
+   * @throws TrunklineError UNAVAILABLE when the outcome stays unknown; what the item's data caused.
+   */
+  push(item: Item): Promise<Result> {
+    return new Promise((resolve, reject) => {
+      this.#waiting.push({ item, resolve, reject });
+      if (this.#scheduled || this.#inFlight >= this.#options.maxInFlight) return;
+      // Everything that is pushed in this turn of the event loop goes together.
+      this.#scheduled = true;
+      setImmediate(() => {
+        this.#scheduled = false;
+        this.#flush();
+      });
+    });
+  }
+
+  #flush(): void {
+    while (this.#inFlight < this.#options.maxInFlight && this.#waiting.length > 0) {
+      const batch = this.#take();
+      this.#inFlight++;
+      void this.#write(batch).finally(() => {
+        this.#inFlight--;
+        this.#flush();
+      });
+    }
+  }
+
+  #take(): Waiting<Item, Result>[] {
+    const { maxItems, maxBytes, sizeOf } = this.#options;
+    let bytes = 0;
+    let count = 0;
+    for (const { item } of this.#waiting) {
+      bytes += sizeOf(item);
+      if (count === maxItems || (count > 0 && bytes > maxBytes)) break;
+      count++;
+    }
+    if (count === this.#waiting.length) {
+      const all = this.#waiting;
+      this.#waiting = [];
+      return all;
+    }
+    return this.#waiting.splice(0, count);
+  }
+
+  /** Writes a batch and settles each of its items; never throws. */
+  async #write(batch: readonly Waiting<Item, Result>[]): Promise<void> {
+    let results: readonly Result[];
+    try {
+      results = await this.#writeSafely(batch.map(({ item }) => item));
+    } catch (error) {
+      if (batch.length > 1 && classifyError(error) === "item") {
+        const half = Math.ceil(batch.length / 2);
+        await this.#write(batch.slice(0, half));
+        await this.#write(batch.slice(half));
+        return;
+      }
+      const refusal = asRefusal(error);
+      for (const { reject } of batch) reject(refusal);
+      return;
+    }
+    batch.forEach(({ resolve, reject }, index) => {
+      const result = results[index];
+      if (result === undefined) reject(new TrunklineError("INTERNAL", "a batch came back without this item"));
+      else resolve(result);
+    });
+  }
+
+  /** Writes, again while that can help. */
+  async #writeSafely(items: readonly Item[]): Promise<readonly Result[]> {
+    const giveUpAt = performance.now() + this.#options.resendMs;
+    for (let tries = 1; ; tries++) {
+      try {
+        return await this.#options.write(items);
+      } catch (error) {
+        const kind = classifyError(error);
+        const again = kind === "retry" ? tries < RETRIES : kind === "lost" && performance.now() < giveUpAt;
+        if (!again) throw error;
+        await pause(kind === "retry" ? Math.random() * 10 * tries : Math.min(1_000, 50 * 2 ** tries));
+      }
+    }
+  }
+}
+
+function pause(ms: number): Promise<void> {
+  return new Promise((resolve) => setTimeout(resolve, ms));
+}
+
+/** What the caller is told of a batch that could not be written. */
+function asRefusal(error: unknown): unknown {
+  if (error instanceof TrunklineError) return error;
+  switch (classifyError(error)) {
+    case "lost":
+    case "retry":
+      return new TrunklineError("UNAVAILABLE", "the database cannot be reached; try again", {
+        retryAfterMs: 1_000,
+        cause: error,
+      });
+    case "item":
+      return new TrunklineError("INVALID_FIELD", `the database refused the item: ${messageOf(error)}`, {
+        cause: error,
+      });
+    case "fatal":
+      return new TrunklineError("INTERNAL", "the database refused the statement", { cause: error });
+  }
+}
+
+function messageOf(error: unknown): string {
+  return error instanceof Error ? error.message : String(error);
+}

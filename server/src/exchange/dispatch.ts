@@ -1,0 +1,310 @@
+import { randomBytes } from "node:crypto";
+import type { CallFacts } from "../core/call.js";
+import { claimQueued, queuedTools, type ClaimedRow, type ClaimSlot } from "../store/calls-claim.js";
+import type { Database } from "../store/database.js";
+import type { Session } from "./session.js";
+
+/** A session that was chosen for a call, with one credit taken. */
+export interface Assignment {
+  readonly session: Session;
+  readonly claimId: string;
+  readonly epoch: number;
+}
+
+/** What the dispatcher is given. */
+export interface DispatchOptions {
+  readonly db: Database;
+  /** Told of each claim that a round made. */
+  readonly onClaimed: (assignment: Assignment, row: ClaimedRow) => void;
+  readonly onError: (error: unknown) => void;
+  /** How long a queue that was read empty counts as empty. Default 1 s. */
+  readonly freshMs?: number;
+}
+
+/** A tool's queue in one project, as far as this node knows it. */
+interface Queue {
+  readonly projectId: number;
+  readonly tool: string;
+  /** Sessions that serve the tool and have room, the longest unused first. */
+  readonly ready: Set<Session>;
+  /** Sessions that serve the tool and have a stream. */
+  readonly served: Set<Session>;
+  /** When a read began that found it empty; -Infinity when it may hold something. */
+  emptyAt: number;
+  /** Goes up when a call is queued, so that a read which began before it proves nothing. */
+  wakes: number;
+}
+
+const DEFAULT_FRESH_MS = 1_000;
+/** Slots of one claim round. */
+const ROUND_SLOTS = 500;
+
+/** 128 random bits, as a claim's id. */
+export function newClaimId(): string {
+  return randomBytes(16).toString("base64url");
+}
+
+/**
+ * Brings calls and free slots together. A new call goes straight to a session with credit when its tool's
+ * queue is known to be empty; everything else is handed out from the queue, in rounds: one statement for
+ * all sessions that ask for the same.
+ */
+export class Dispatch {
+  readonly #options: Required<DispatchOptions>;
+  readonly #queues = new Map<string, Queue>();
+  readonly #rounds = new Set<string>();
+  #roundsWanted = false;
+  #stopped = false;
+
+  constructor(options: DispatchOptions) {
+    this.#options = { freshMs: DEFAULT_FRESH_MS, ...options };
+  }
+
+  /** Counts a session with a new stream among those that can be chosen. */
+  add(session: Session): void {
+    if (this.#stopped) return;
+    session.queueKeys = session.facts.tools.map((tool) => queueKey(session.scope.projectId, tool));
+    for (const [index, key] of session.queueKeys.entries()) {
+      const tool = session.facts.tools[index] ?? "";
+      this.#queue(key, session.scope.projectId, tool).served.add(session);
+    }
+    this.#refresh(session);
+  }
+
+  /** Chooses it no more: its stream has gone, or it drains. */
+  remove(session: Session): void {
+    for (const key of session.queueKeys) {
+      const queue = this.#queues.get(key);
+      queue?.served.delete(session);
+      queue?.ready.delete(session);
+    }
+  }
+
+  /** Chooses nobody any more: the node shuts down. */
+  stop(): void {
+    this.#stopped = true;
+    this.#queues.clear();
+  }
+
+  /** Adds to a session's credit. */
+  grant(session: Session, slots: number): void {
+    if (slots <= 0) return;
+    session.credit += slots;
+    this.#refresh(session);
+  }
+
+  /** Takes a session with room for a new call, if its tool's queue is known to be empty. */
+  assign(call: Pick<CallFacts, "projectId" | "namespace" | "tool">, toolset: string | null): Assignment | null {
+    const queue = this.#queues.get(queueKey(call.projectId, call.tool));
+    if (queue === undefined || queue.ready.size === 0) return null;
+    if (performance.now() - queue.emptyAt > this.#options.freshMs) {
+      this.#want();
+      return null;
+    }
+    for (const session of queue.ready) {
+      if (!serves(session, call.namespace, toolset)) continue;
+      this.#take(session);
+      return { session, claimId: newClaimId(), epoch: session.epoch };
+    }
+    return null;
+  }
+
+  /** Gives a credit back: no row was written for it. */
+  putBack({ session, epoch }: Assignment): void {
+    if (session.epoch === epoch && session.stream !== null) this.grant(session, 1);
+  }
+
+  /** Whether a session with a stream serves the tool for this end user and toolset. */
+  isServed(call: Pick<CallFacts, "projectId" | "namespace" | "tool">, toolset: string | null): boolean {
+    const queue = this.#queues.get(queueKey(call.projectId, call.tool));
+    if (queue === undefined) return false;
+    for (const session of queue.served) if (serves(session, call.namespace, toolset)) return true;
+    return false;
+  }
+
+  /** A call was queued: its tool's queue is not empty. */
+  wake(projectId: number, tool: string): void {
+    const queue = this.#queues.get(queueKey(projectId, tool));
+    if (queue === undefined) return;
+    queue.emptyAt = -Infinity;
+    queue.wakes++;
+    if (queue.ready.size > 0) this.#want();
+  }
+
+  /** Reads which of the served queues hold something; what another node queued is found here. */
+  async poll(): Promise<void> {
+    const startedAt = performance.now();
+    const byProject = new Map<number, Queue[]>();
+    for (const [key, queue] of this.#queues) {
+      if (queue.served.size === 0) this.#queues.delete(key);
+      else if (queue.ready.size > 0) push(byProject, queue.projectId, queue);
+    }
+    for (const [projectId, queues] of byProject) {
+      const wakes = queues.map((queue) => queue.wakes);
+      const tools = queues.map(({ tool }) => tool);
+      const filled = new Set(await queuedTools(this.#options.db, projectId, tools));
+      queues.forEach((queue, index) => {
+        if (filled.has(queue.tool)) queue.emptyAt = -Infinity;
+        else if (queue.wakes === wakes[index]) queue.emptyAt = startedAt;
+      });
+      if (filled.size > 0) this.#want();
+    }
+  }
+
+  #queue(key: string, projectId: number, tool: string): Queue {
+    let queue = this.#queues.get(key);
+    if (queue === undefined) {
+      queue = { projectId, tool, ready: new Set(), served: new Set(), emptyAt: -Infinity, wakes: 0 };
+      this.#queues.set(key, queue);
+    }
+    return queue;
+  }
+
+  /** Takes one credit, and moves the session behind the others. */
+  #take(session: Session): void {
+    session.credit--;
+    for (const key of session.queueKeys) {
+      const ready = this.#queues.get(key)?.ready;
+      ready?.delete(session);
+      if (session.credit > 0) ready?.add(session);
+    }
+  }
+
+  #refresh(session: Session): void {
+    if (!session.hasRoom()) return;
+    let wanted = false;
+    for (const key of session.queueKeys) {
+      const queue = this.#queues.get(key);
+      if (queue === undefined) continue;
+      queue.ready.add(session);
+      if (queue.emptyAt === -Infinity) wanted = true;
+    }
+    if (wanted) this.#want();
+  }
+
+  /** Asks for claim rounds, once per turn of the event loop. */
+  #want(): void {
+    if (this.#roundsWanted || this.#stopped) return;
+    this.#roundsWanted = true;
+    setImmediate(() => {
+      this.#roundsWanted = false;
+      for (const [key, sessions] of this.#groups()) {
+        if (!this.#rounds.has(key)) void this.#round(key, sessions);
+      }
+    });
+  }
+
+  /** Sessions with room and something to claim, by what they ask for. */
+  #groups(): Map<string, Session[]> {
+    const groups = new Map<string, Session[]>();
+    const seen = new Set<Session>();
+    const now = performance.now();
+    for (const queue of this.#queues.values()) {
+      if (now - queue.emptyAt <= this.#options.freshMs) continue;
+      for (const session of queue.ready) {
+        if (seen.has(session)) continue;
+        seen.add(session);
+        push(groups, groupKey(session), session);
+      }
+    }
+    return groups;
+  }
+
+  /** One claim statement for sessions that ask for the same. */
+  async #round(key: string, sessions: readonly Session[]): Promise<void> {
+    const first = sessions[0];
+    if (first === undefined) return;
+    this.#rounds.add(key);
+    const startedAt = performance.now();
+    const queues = first.queueKeys.flatMap((each) => this.#queues.get(each) ?? []);
+    const wakes = queues.map((queue) => queue.wakes);
+    const slots = this.#takeSlots(sessions);
+    let claimed: readonly ClaimedRow[] = [];
+    let failed = false;
+    try {
+      claimed = await claimQueued(this.#options.db, {
+        projectId: first.scope.projectId,
+        namespace: first.scope.namespace,
+        toolset: first.facts.toolset,
+        tools: first.facts.tools,
+        slots: slots.map(toSlot),
+      });
+    } catch (error) {
+      failed = true;
+      this.#options.onError(error);
+    }
+    this.#rounds.delete(key);
+    this.#settle(slots, claimed);
+    // A failed round is taken up again by the next poll.
+    if (failed) return;
+    const emptied = claimed.length < slots.length;
+    const woken = queues.some((queue, index) => queue.wakes !== wakes[index]);
+    // A read that was bound to a namespace or toolset says nothing of the whole queue.
+    if (emptied && first.scope.namespace === null && first.facts.toolset === null) {
+      queues.forEach((queue, index) => {
+        if (queue.wakes === wakes[index]) queue.emptyAt = startedAt;
+      });
+    }
+    if (woken || !emptied) this.#want();
+  }
+
+  #takeSlots(sessions: readonly Session[]): Assignment[] {
+    const slots: Assignment[] = [];
+    for (let taken = true; taken && slots.length < ROUND_SLOTS; ) {
+      taken = false;
+      for (const session of sessions) {
+        if (!session.hasRoom() || slots.length === ROUND_SLOTS) continue;
+        this.#take(session);
+        slots.push({ session, claimId: newClaimId(), epoch: session.epoch });
+        taken = true;
+      }
+    }
+    return slots;
+  }
+
+  #settle(slots: readonly Assignment[], claimed: readonly ClaimedRow[]): void {
+    const used = new Set<number>();
+    for (const row of claimed) {
+      const slot = slots[row.slot];
+      if (slot === undefined) continue;
+      used.add(row.slot);
+      this.#options.onClaimed(slot, row);
+    }
+    slots.forEach((slot, index) => {
+      if (!used.has(index)) this.#giveBack(slot);
+    });
+  }
+
+  /** As {@link putBack}, but asks for no round: the one that just ended found nothing. */
+  #giveBack({ session, epoch }: Assignment): void {
+    if (session.epoch !== epoch || session.stream === null) return;
+    session.credit++;
+    if (session.hasRoom()) for (const key of session.queueKeys) this.#queues.get(key)?.ready.add(session);
+  }
+}
+
+function toSlot({ session, claimId, epoch }: Assignment): ClaimSlot {
+  return { claimId, session: session.number, epoch, worker: session.facts.worker };
+}
+
+function queueKey(projectId: number, tool: string): string {
+  return `${projectId}:${tool}`;
+}
+
+function groupKey(session: Session): string {
+  const { scope, facts } = session;
+  return JSON.stringify([scope.projectId, scope.namespace, facts.toolset, facts.tools]);
+}
+
+function serves(session: Session, namespace: string, toolset: string | null): boolean {
+  return (
+    (session.scope.namespace === null || session.scope.namespace === namespace) &&
+    (session.facts.toolset === null || session.facts.toolset === toolset)
+  );
+}
+
+function push<K, V>(map: Map<K, V[]>, key: K, value: V): void {
+  const list = map.get(key);
+  if (list === undefined) map.set(key, [value]);
+  else list.push(value);
+}

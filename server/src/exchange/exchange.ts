@@ -1,0 +1,150 @@
+import { isEnded, type Call, type CallRef, type ClaimedCall } from "../core/call.js";
+import type { CallEvent } from "../core/event.js";
+import type { Scope } from "../core/scope.js";
+import type { ClaimedRow } from "../store/calls-claim.js";
+import type { Database } from "../store/database.js";
+import type { CallRecord } from "../store/rows.js";
+import { CallWriter, type Applied, type Committed } from "./call-writer.js";
+import { Dispatch, type Assignment } from "./dispatch.js";
+import { Heartbeats } from "./heartbeats.js";
+import { Opener, type Born, type OpenOutcome, type OpenRequest } from "./opener.js";
+import { Runs } from "./runs.js";
+import { Sessions } from "./sessions.js";
+import { spanParent } from "./trace.js";
+import { Waiters } from "./waiters.js";
+
+/** What an exchange is given. */
+export interface ExchangeOptions {
+  readonly db: Database;
+  /** This node's id, new at every start. */
+  readonly nodeId: string;
+  readonly heartbeatIntervalMs: number;
+  readonly onError: (error: unknown) => void;
+}
+
+/**
+ * The node's working memory, over the store: who is connected, what room they have, who waits for what.
+ * Nothing in it is needed for correctness; a node that dies takes nothing along.
+ */
+export class Exchange {
+  readonly db: Database;
+  readonly nodeId: string;
+  readonly heartbeatIntervalMs: number;
+  readonly runs: Runs;
+  readonly waiters: Waiters;
+  readonly dispatch: Dispatch;
+  readonly sessions: Sessions;
+  readonly heartbeats: Heartbeats;
+  readonly #writer: CallWriter;
+  readonly #opener: Opener;
+  readonly #onDue = new Set<(inMs: number) => void>();
+
+  constructor(options: ExchangeOptions) {
+    const { db, nodeId, heartbeatIntervalMs, onError } = options;
+    this.db = db;
+    this.nodeId = nodeId;
+    this.heartbeatIntervalMs = heartbeatIntervalMs;
+    this.runs = new Runs(db);
+    this.waiters = new Waiters(db);
+    this.dispatch = new Dispatch({
+      db,
+      onError,
+      onClaimed: (assignment, row) => this.#claimed(assignment, row),
+    });
+    const apply = (ref: CallRef, event: CallEvent): Promise<Applied> => this.apply(ref, event, null);
+    this.sessions = new Sessions({ db, nodeId, heartbeatIntervalMs, dispatch: this.dispatch, apply, onError });
+    this.heartbeats = new Heartbeats({ db, heartbeatIntervalMs, sessions: this.sessions, apply, onError });
+    this.#writer = new CallWriter({
+      db,
+      recall: (ref) => this.sessions.recall(ref),
+      onCommit: (committed) => this.#committed(committed),
+    });
+    this.#opener = new Opener({ db, dispatch: this.dispatch, onBorn: (born) => this.#born(born) });
+  }
+
+  /** Opens that wait to be written: what load is shed by. */
+  get waitingOpens(): number {
+    return this.#opener.waiting;
+  }
+
+  /** Opens a call; see {@link Opener.open}. */
+  open(request: OpenRequest): Promise<OpenOutcome> {
+    return this.#opener.open(request);
+  }
+
+  /** Applies an event to a call; see {@link CallWriter.apply}. Null scope: the server's own doing. */
+  apply(ref: CallRef, event: CallEvent, scope: Scope | null): Promise<Applied> {
+    return this.#writer.apply(ref, event, scope);
+  }
+
+  /** The call as the database has it now, or undefined. */
+  load(ref: CallRef): Promise<Call | undefined> {
+    return this.#writer.load(ref);
+  }
+
+  /** Whether an event of the call is being applied here. */
+  isBusy(ref: CallRef): boolean {
+    return this.#writer.isBusy(ref);
+  }
+
+  /** Calls `listener` with the milliseconds to each due time that is set here, as a hint to the sweep. */
+  onDue(listener: (inMs: number) => void): void {
+    this.#onDue.add(listener);
+  }
+
+  #born({ call, request, assignment, timers }: Born): void {
+    this.waiters.moved(call, null);
+    for (const timer of Object.values(timers)) if (typeof timer === "object") this.#dueIn(timer.inMs);
+    if (assignment !== null && call.state === "claimed") {
+      const { attemptTimeoutMs, totalTimeoutMs } = call.policy;
+      const limits = [attemptTimeoutMs, totalTimeoutMs].filter((limit) => limit !== null);
+      this.sessions.deliver(assignment, {
+        call,
+        inputJson: request.inputJson,
+        labels: request.run.record.labels,
+        traceparent: spanParent(request.traceparent, call),
+        timeLeftMs: limits.length === 0 ? null : Math.min(...limits),
+      });
+    } else if (call.state === "queued") this.dispatch.wake(call.projectId, call.tool);
+  }
+
+  #claimed(assignment: Assignment, { record }: ClaimedRow): void {
+    const { call } = record;
+    if (call.state !== "claimed") return;
+    this.sessions.deliver(assignment, {
+      call,
+      inputJson: record.inputJson,
+      labels: record.labels,
+      traceparent: spanParent(record.traceparent, call),
+      timeLeftMs: timeLeft(record),
+    });
+    if (call.policy.attemptTimeoutMs !== null) this.#dueIn(call.policy.attemptTimeoutMs);
+  }
+
+  #committed({ before, change, times }: Committed): void {
+    const { next, revoked, timers } = change;
+    if (before.state === "claimed") this.sessions.changed(next, revoked);
+    if (isEnded(next)) {
+      this.waiters.moved(next, { call: next, endedAt: times.endedAt });
+      return;
+    }
+    for (const timer of Object.values(timers)) if (typeof timer === "object") this.#dueIn(timer.inMs);
+    if (next.state === "queued" && !next.backingOff) this.dispatch.wake(next.projectId, next.tool);
+  }
+
+  #dueIn(inMs: number): void {
+    for (const listener of this.#onDue) listener(inMs);
+  }
+}
+
+/** Until the claim's attempt or its call times out, by the database's clock. */
+function timeLeft(record: CallRecord): number | null {
+  const limits = [record.attemptTimeoutAt, record.totalTimeoutAt].filter((limit) => limit !== null);
+  if (limits.length === 0 || record.claimedAt === null) return null;
+  return Math.max(0, Math.round((Math.min(...limits) - record.claimedAt) / 1_000));
+}
+
+/** Narrowing for who holds calls of unknown state. */
+export function isClaimed(call: Call): call is ClaimedCall {
+  return call.state === "claimed";
+}

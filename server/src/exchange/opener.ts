@@ -1,0 +1,214 @@
+import { randomBytes } from "node:crypto";
+import { isEnded, type Call, type CallFacts, type Executor } from "../core/call.js";
+import { TrunklineError } from "../core/error.js";
+import type { Timers } from "../core/event.js";
+import { samePolicy, type Policy } from "../core/policy.js";
+import { birth } from "../core/transition.js";
+import { insertCalls, type InsertOutcome, type NewCallRow } from "../store/calls-insert.js";
+import type { Database } from "../store/database.js";
+import type { CallRecord, Instant } from "../store/rows.js";
+import { Batcher } from "./batcher.js";
+import { callKey } from "./call-key.js";
+import type { Assignment, Dispatch } from "./dispatch.js";
+import type { KnownRun } from "./runs.js";
+
+/** A call to open, checked at the door. */
+export interface OpenRequest {
+  readonly run: KnownRun;
+  readonly tool: string;
+  readonly executor: Executor;
+  /** Fixed here for the life of the call. */
+  readonly policy: Policy;
+  readonly inputJson: string;
+  /** Empty: one is made. */
+  readonly key: string;
+  readonly turn: number | null;
+  readonly priority: number;
+  readonly traceparent: string;
+}
+
+/** A call that was just stored. */
+export interface Born {
+  readonly call: Call;
+  readonly request: OpenRequest;
+  readonly openedAt: Instant;
+  readonly timers: Timers;
+  /** The session that the call went to directly, if any. */
+  readonly assignment: Assignment | null;
+}
+
+/** What became of an open. */
+export type OpenOutcome =
+  | { readonly type: "created"; readonly call: Call; readonly openedAt: Instant }
+  /** The key names a call that was there already, with the same content. */
+  | { readonly type: "exists"; readonly record: CallRecord };
+
+/** What the opener is given. */
+export interface OpenerOptions {
+  readonly db: Database;
+  readonly dispatch: Dispatch;
+  /** Told of each new call after its commit, before the caller. */
+  readonly onBorn: (born: Born) => void;
+}
+
+const ROUGH_ROW_BYTES = 400;
+const MAX_RENUMBERINGS = 100;
+
+/**
+ * Opens calls: numbers them, gives a keyless one a key, chooses a worker when one is free, and inserts
+ * them in batches; a call that a worker was chosen for is inserted already claimed.
+ */
+export class Opener {
+  readonly #options: OpenerOptions;
+  readonly #inserts: Batcher<NewCallRow, InsertOutcome>;
+
+  constructor(options: OpenerOptions) {
+    this.#options = options;
+    this.#inserts = new Batcher({
+      write: (rows) => insertCalls(options.db, rows),
+      sizeOf: (row) => ROUGH_ROW_BYTES + row.inputJson.length,
+    });
+  }
+
+  /** Opens that wait to be written. */
+  get waiting(): number {
+    return this.#inserts.waiting;
+  }
+
+  /**
+   * Opens a call; resolves after its commit.
+   *
+   * @throws TrunklineError RUN_ENDED; KEY_REUSED when the key names a call with other content; UNAVAILABLE.
+   */
+  async open(request: OpenRequest): Promise<OpenOutcome> {
+    const { run } = request;
+    const key = request.key === "" ? newKey() : request.key;
+    const assignment = this.#assign(request);
+    try {
+      for (let tries = 0; tries < MAX_RENUMBERINGS; tries++) {
+        const row = toRow({ ...request, key }, run.nextSeq++, assignment);
+        const outcome = await this.#inserts.push(row);
+        if (outcome.type !== "seq_taken") return this.#opened(request, row, outcome, assignment);
+        run.nextSeq = Math.max(run.nextSeq, outcome.nextSeq);
+      }
+    } catch (error) {
+      if (assignment !== null) this.#options.dispatch.putBack(assignment);
+      throw error;
+    }
+    if (assignment !== null) this.#options.dispatch.putBack(assignment);
+    throw new TrunklineError("UNAVAILABLE", `run ${run.record.id} takes calls on too many nodes at once; try again`);
+  }
+
+  #assign({ run, tool, executor }: OpenRequest): Assignment | null {
+    if (executor === "client") return null;
+    const { projectId, namespace, toolset } = run.record;
+    return this.#options.dispatch.assign({ projectId, namespace, tool }, toolset);
+  }
+
+  #opened(
+    request: OpenRequest,
+    row: NewCallRow,
+    outcome: Exclude<InsertOutcome, { type: "seq_taken" }>,
+    assignment: Assignment | null,
+  ): OpenOutcome {
+    switch (outcome.type) {
+      case "inserted":
+        return {
+          type: "created",
+          call: this.#born(request, row, outcome, assignment),
+          openedAt: outcome.openedAt,
+        };
+      case "run_ended":
+        throw new TrunklineError("RUN_ENDED", `run ${request.run.record.id} has ended; it takes no new calls`);
+      case "exists": {
+        const { record } = outcome;
+        if (isOwn(record, row) && !isEnded(record.call)) {
+          // The first delivery of a batch that was sent again.
+          const claimed = record.call.state === "claimed";
+          const own = { ...row, call: record.call };
+          this.#born(request, own, { openedAt: record.openedAt, claimed }, assignment);
+          return { type: "created", call: record.call, openedAt: record.openedAt };
+        }
+        if (assignment !== null) this.#options.dispatch.putBack(assignment);
+        if (!isSameContent(record, row)) throw keyReused(record, row.call.key);
+        return { type: "exists", record };
+      }
+    }
+  }
+
+  #born(
+    request: OpenRequest,
+    row: NewCallRow,
+    inserted: { readonly openedAt: Instant; readonly claimed: boolean },
+    assignment: Assignment | null,
+  ): Call {
+    const direct = inserted.claimed ? assignment : null;
+    if (assignment !== null && direct === null) this.#options.dispatch.putBack(assignment);
+    const call = row.call.state === "claimed" && direct === null ? birth(row.call, null).call : row.call;
+    this.#options.onBorn({ call, request, openedAt: inserted.openedAt, timers: row.timers, assignment: direct });
+    return call;
+  }
+}
+
+/** 128 random bits: a key that no caller will make by itself. */
+function newKey(): string {
+  return `auto-${randomBytes(16).toString("base64url")}`;
+}
+
+function toRow(request: OpenRequest, seq: number, assignment: Assignment | null): NewCallRow {
+  const { run, inputJson, priority, traceparent } = request;
+  const facts: CallFacts = {
+    projectId: run.record.projectId,
+    runId: run.record.id,
+    seq,
+    key: request.key,
+    turn: request.turn,
+    namespace: run.record.namespace,
+    tool: request.tool,
+    executor: request.executor,
+    policy: request.policy,
+  };
+  const claim =
+    assignment === null
+      ? null
+      : {
+          claimId: assignment.claimId,
+          session: assignment.session.number,
+          worker: assignment.session.facts.worker,
+        };
+  return {
+    ...birth(facts, claim),
+    inputJson,
+    priority,
+    traceparent,
+    toolset: run.record.toolset,
+    epoch: assignment?.epoch ?? null,
+  };
+}
+
+/** Whether the row that is there is the one that this node wrote. */
+function isOwn(record: CallRecord, row: NewCallRow): boolean {
+  return (
+    record.call.seq === row.call.seq &&
+    isSameContent(record, row) &&
+    (row.call.claim === null || record.call.claim === null || record.call.claim.id === row.call.claim.id)
+  );
+}
+
+function isSameContent(record: CallRecord, row: NewCallRow): boolean {
+  return (
+    record.call.tool === row.call.tool &&
+    record.inputJson === row.inputJson &&
+    record.call.turn === row.call.turn &&
+    record.priority === row.priority &&
+    samePolicy(record.call.policy, row.call.policy)
+  );
+}
+
+function keyReused(record: CallRecord, key: string): TrunklineError {
+  return new TrunklineError(
+    "KEY_REUSED",
+    `key ${JSON.stringify(key)} names call ${callKey(record.call)}, which was opened with other content`,
+    { metadata: { field: "key", call_id: callKey(record.call) } },
+  );
+}

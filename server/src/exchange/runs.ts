@@ -1,0 +1,128 @@
+import { v7 as uuidv7 } from "uuid";
+import { TrunklineError } from "../core/error.js";
+import type { Scope } from "../core/scope.js";
+import type { Database } from "../store/database.js";
+import { createRuns, loadRuns, type NewRun, type RunRecord } from "../store/runs.js";
+import { Batcher } from "./batcher.js";
+
+/** What a run is made from, checked at the door. */
+export interface RunSpec {
+  readonly namespace: string;
+  readonly toolset: string | null;
+  readonly labels: Readonly<Record<string, string>>;
+  readonly ttlMs: number | null;
+  readonly key: string | null;
+}
+
+/** A run as this node knows it: what was fixed when it was made, and the next number for a call. */
+export interface KnownRun {
+  readonly record: RunRecord;
+  /** This node's guess; the unique index on (run, seq) is the guard. */
+  nextSeq: number;
+}
+
+const KNOWN_RUNS = 20_000;
+
+/**
+ * The runs that this node works for. What was fixed when a run was made is remembered; whether it is still
+ * active is asked of the database, in the statement that inserts a call.
+ */
+export class Runs {
+  readonly #db: Database;
+  readonly #known = new Map<string, KnownRun>();
+  readonly #loading = new Map<string, Promise<KnownRun | null>>();
+  readonly #creates: Batcher<NewRun, Awaited<ReturnType<typeof createRuns>>[number]>;
+
+  constructor(db: Database) {
+    this.#db = db;
+    this.#creates = new Batcher({ write: (specs) => createRuns(db, specs), sizeOf: () => 500 });
+  }
+
+  /**
+   * Makes a run, or finds the one that its key names.
+   *
+   * @throws TrunklineError NOT_FOUND for a toolset that is not there; KEY_REUSED when the key names a run
+   *   with other content.
+   */
+  async create(scope: Scope, spec: RunSpec): Promise<{ readonly run: RunRecord; readonly created: boolean }> {
+    const id = uuidv7();
+    const outcome = await this.#creates.push({ ...spec, projectId: scope.projectId, id });
+    switch (outcome.type) {
+      case "no_toolset":
+        throw new TrunklineError("NOT_FOUND", `there is no toolset ${JSON.stringify(spec.toolset)}`, {
+          metadata: { field: "toolset" },
+        });
+      case "created":
+        this.#remember(outcome.run);
+        return { run: outcome.run, created: true };
+      case "exists":
+        if (!isSameRun(outcome.run, spec)) {
+          throw new TrunklineError(
+            "KEY_REUSED",
+            `key ${JSON.stringify(spec.key)} names run ${outcome.run.id}, which was made with other content`,
+            { metadata: { field: "key" } },
+          );
+        }
+        // A create that was sent again after a lost commit finds itself.
+        return { run: outcome.run, created: outcome.run.id === id };
+    }
+  }
+
+  /** The run, or undefined where it is missing or not of this scope. */
+  async get(scope: Scope, id: string): Promise<KnownRun | undefined> {
+    const run = this.#known.get(id) ?? (await this.#load(scope.projectId, id));
+    if (run === null || run.record.projectId !== scope.projectId) return undefined;
+    if (scope.namespace !== null && run.record.namespace !== scope.namespace) return undefined;
+    return run;
+  }
+
+  /** The run, if this node knows it already; saves a turn of the event loop on the hot path. */
+  peek(scope: Scope, id: string): KnownRun | undefined {
+    const run = this.#known.get(id);
+    if (run?.record.projectId !== scope.projectId) return undefined;
+    return scope.namespace === null || run.record.namespace === scope.namespace ? run : undefined;
+  }
+
+  /** Forgets what was remembered, so that the next look reads it. */
+  forget(id: string): void {
+    this.#known.delete(id);
+  }
+
+  async #load(projectId: number, id: string): Promise<KnownRun | null> {
+    const pending = this.#loading.get(id);
+    if (pending !== undefined) return pending;
+    const load = loadRuns(this.#db, [{ projectId, id }]).then(([record]) =>
+      record === null || record === undefined ? null : this.#remember(record),
+    );
+    this.#loading.set(id, load);
+    try {
+      return await load;
+    } finally {
+      this.#loading.delete(id);
+    }
+  }
+
+  #remember(record: RunRecord): KnownRun {
+    const known = this.#known.get(record.id) ?? { record, nextSeq: record.nextSeq };
+    this.#known.set(record.id, known);
+    if (this.#known.size > KNOWN_RUNS) {
+      const oldest = this.#known.keys().next();
+      if (oldest.done !== true) this.#known.delete(oldest.value);
+    }
+    return known;
+  }
+}
+
+function isSameRun(run: RunRecord, spec: RunSpec): boolean {
+  return (
+    run.namespace === spec.namespace &&
+    run.toolset === spec.toolset &&
+    sameLabels(run.labels, spec.labels) &&
+    run.ttlMs === spec.ttlMs
+  );
+}
+
+function sameLabels(a: Readonly<Record<string, string>>, b: Readonly<Record<string, string>>): boolean {
+  const names = Object.keys(a);
+  return names.length === Object.keys(b).length && names.every((name) => a[name] === b[name]);
+}

@@ -1,0 +1,62 @@
+import type { ClaimedCall } from "../core/call.js";
+import type { Scope } from "../core/scope.js";
+import type { WorkSink } from "./delivery.js";
+
+/** A claim that a session of this node holds. */
+export interface HeldClaim {
+  readonly id: string;
+  /** The call as this node last knew it. */
+  call: ClaimedCall;
+  /** Whether the worker said that it has it: by accepting it, or by naming it. */
+  known: boolean;
+  /** Whether it was put into a frame of an open stream. */
+  offered: boolean;
+  /** When it was offered last, or found in the database; monotonic milliseconds. */
+  offeredAt: number;
+}
+
+/** What a worker says of itself in its hello. */
+export interface SessionFacts {
+  readonly sessionId: string;
+  readonly nonce: string;
+  readonly worker: string;
+  readonly sdk: string;
+  readonly tools: readonly string[];
+  /** Only calls of runs with this toolset; null: any. */
+  readonly toolset: string | null;
+}
+
+/**
+ * A worker process as this node knows it. Its credit belongs to its stream and dies with it; its claims
+ * survive the stream.
+ */
+export class Session {
+  readonly scope: Scope;
+  /** The server's number of it, the same on all nodes. */
+  readonly number: number;
+  readonly held = new Map<string, HeldClaim>();
+  facts: SessionFacts;
+  /** Goes up by one with every hello, on any node. */
+  epoch: number;
+  stream: WorkSink | null = null;
+  /** Claims that it may still be sent on this stream. */
+  credit = 0;
+  draining = false;
+  /** When anything was last heard from it; monotonic milliseconds. */
+  heardAt: number;
+  /** Tools as dispatch keys, made once. */
+  queueKeys: readonly string[] = [];
+
+  constructor(scope: Scope, number: number, epoch: number, facts: SessionFacts, now: number) {
+    this.scope = scope;
+    this.number = number;
+    this.epoch = epoch;
+    this.facts = facts;
+    this.heardAt = now;
+  }
+
+  /** Whether a claim may be chosen for it now. */
+  hasRoom(): boolean {
+    return this.credit > 0 && this.stream !== null && !this.draining;
+  }
+}

@@ -1,0 +1,300 @@
+import { isEnded, type Call, type CallRef, type ClaimedCall } from "../core/call.js";
+import { TrunklineError } from "../core/error.js";
+import type { CallEvent, RevokeCause } from "../core/event.js";
+import type { Scope } from "../core/scope.js";
+import { claimVerdict } from "../core/answering.js";
+import { loadCalls } from "../store/calls-read.js";
+import type { Database } from "../store/database.js";
+import { closeSession, detachSessions, helloSession } from "../store/sessions.js";
+import { callKey } from "./call-key.js";
+import { isWithin, type Applied } from "./call-writer.js";
+import type { Delivery, WorkSink } from "./delivery.js";
+import type { Assignment, Dispatch } from "./dispatch.js";
+import { Session, type HeldClaim, type SessionFacts } from "./session.js";
+
+/** A claim as a worker names it. */
+export interface NamedClaim {
+  readonly ref: CallRef;
+  readonly claimId: string;
+}
+
+/** What became of a claim that a hello named. */
+export interface NamedVerdict {
+  readonly claimId: string;
+  readonly standing: ReturnType<typeof claimVerdict>;
+}
+
+/** A worker's hello, checked at the door. */
+export interface HelloRequest {
+  readonly scope: Scope;
+  readonly facts: SessionFacts;
+  readonly slots: number;
+  readonly claims: readonly NamedClaim[];
+}
+
+/** What a hello came to. */
+export interface Welcomed {
+  readonly session: Session;
+  readonly verdicts: readonly NamedVerdict[];
+  /** Starts the claims: call it once the welcome is on its way. */
+  readonly start: () => void;
+}
+
+/** What the sessions are given. */
+export interface SessionsOptions {
+  readonly db: Database;
+  readonly nodeId: string;
+  readonly heartbeatIntervalMs: number;
+  readonly dispatch: Dispatch;
+  readonly apply: (ref: CallRef, event: CallEvent) => Promise<Applied>;
+  readonly onError: (error: unknown) => void;
+}
+
+/** How long an unaccepted claim outlives its stream before it is offered to others. */
+const UNACCEPTED_GRACE_MS = 2_000;
+
+/** The sessions of this node, and the claims that they hold. */
+export class Sessions {
+  readonly #options: SessionsOptions;
+  readonly #sessions = new Map<number, Session>();
+  /** Held claims by their calls: what an event on a call is decided from, without a read. */
+  readonly #held = new Map<string, { readonly session: Session; readonly claim: HeldClaim }>();
+
+  constructor(options: SessionsOptions) {
+    this.#options = options;
+  }
+
+  /** All sessions of this node. */
+  all(): IterableIterator<Session> {
+    return this.#sessions.values();
+  }
+
+  /** Claims held on this node. */
+  get heldCount(): number {
+    return this.#held.size;
+  }
+
+  /** The call as this node knows it, if one of its sessions holds it. */
+  recall(ref: Pick<CallRef, "runId" | "seq">): ClaimedCall | undefined {
+    return this.#held.get(callKey(ref))?.claim.call;
+  }
+
+  /** The holder of a call on this node. */
+  holder(ref: Pick<CallRef, "runId" | "seq">): { session: Session; claim: HeldClaim } | undefined {
+    return this.#held.get(callKey(ref));
+  }
+
+  /**
+   * Takes a worker's hello: moves its session to this node, with a new epoch, settles what became of the
+   * claims that it names and of those that it does not, and ends its older stream.
+   *
+   * @throws TrunklineError SESSION_IN_USE while another process has an open stream under this id.
+   */
+  async hello(request: HelloRequest, sink: WorkSink): Promise<Welcomed> {
+    const { scope, facts } = request;
+    const { db, nodeId } = this.#options;
+    const now = performance.now();
+    const answer = await helloSession(db, {
+      scope,
+      ...facts,
+      nodeId,
+      intervalMs: this.#options.heartbeatIntervalMs,
+      streamOpenHere: this.#isOpenHere(scope, facts.sessionId),
+    });
+    if (answer.type === "in_use") {
+      throw new TrunklineError(
+        "SESSION_IN_USE",
+        `session ${JSON.stringify(facts.sessionId)} has an open stream of another process`,
+        { metadata: { field: "session_id" } },
+      );
+    }
+    const session = this.#adopt(answer.number, answer.epoch, request, sink, now);
+    const named = new Set(request.claims.map(({ claimId }) => claimId));
+    await this.#settleUnnamed(session, answer.claims, named, answer.takenOver);
+    const verdicts = await this.#settleNamed(session, request);
+    return { session, verdicts, start: () => this.#start(session, answer.epoch, request.slots) };
+  }
+
+  #isOpenHere(scope: Scope, sessionId: string): boolean {
+    for (const session of this.#sessions.values()) {
+      if (session.stream === null || session.facts.sessionId !== sessionId) continue;
+      if (session.scope.projectId === scope.projectId && session.scope.namespace === scope.namespace) return true;
+    }
+    return false;
+  }
+
+  /** Makes or moves the session in memory; its older stream ends. */
+  #adopt(number: number, epoch: number, { scope, facts }: HelloRequest, sink: WorkSink, now: number): Session {
+    const known = this.#sessions.get(number);
+    const session = known ?? new Session(scope, number, epoch, facts, now);
+    this.#sessions.set(number, session);
+    if (known !== undefined) {
+      this.#options.dispatch.remove(known);
+      known.stream?.end(new TrunklineError("SUPERSEDED", "the session said hello on another stream"));
+    }
+    session.epoch = epoch;
+    session.facts = facts;
+    session.stream = sink;
+    session.credit = 0;
+    session.draining = false;
+    session.heardAt = now;
+    return session;
+  }
+
+  #start(session: Session, epoch: number, slots: number): void {
+    if (session.epoch !== epoch || session.stream === null) return;
+    this.#options.dispatch.add(session);
+    this.#options.dispatch.grant(session, slots);
+  }
+
+  /** Claims that the database has and the hello does not name: never delivered, or lost with their process. */
+  async #settleUnnamed(
+    session: Session,
+    claims: readonly Call[],
+    named: ReadonlySet<string>,
+    takenOver: boolean,
+  ): Promise<void> {
+    const unnamed = claims.filter((call) => call.claim !== null && !named.has(call.claim.id));
+    await Promise.all(
+      unnamed.map((call) => {
+        const claimId = call.claim?.id ?? "";
+        this.drop(call, null);
+        const event: CallEvent = takenOver
+          ? { type: "lease_ended", claimId }
+          : { type: "take_back", claimId, cause: "disowned" };
+        return this.#options.apply(call, event);
+      }),
+    );
+    for (const held of [...session.held.values()]) if (!named.has(held.id)) this.drop(held.call, null);
+  }
+
+  /** Naming a claim is accepting it. */
+  async #settleNamed(session: Session, { scope, claims }: HelloRequest): Promise<NamedVerdict[]> {
+    if (claims.length === 0) return [];
+    const calls = await loadCalls(this.#options.db, claims.map(({ ref }) => ref));
+    return Promise.all(
+      claims.map(async ({ claimId }, index): Promise<NamedVerdict> => {
+        const call = calls[index];
+        if (call === null || call === undefined || !isWithin(call, scope)) return { claimId, standing: "lost" };
+        const standing = claimVerdict(call, claimId);
+        if (standing !== "kept" && standing !== "confirmed") return { claimId, standing };
+        if (call.state !== "claimed" || call.claim.session !== session.number) return { claimId, standing: "lost" };
+        this.hold(session, call, { known: true, offered: true });
+        if (call.policy.mode === "retry" || standing === "confirmed") return { claimId, standing };
+        return { claimId, standing: (await this.#accept(call, claimId)) ? "confirmed" : "lost" };
+      }),
+    );
+  }
+
+  async #accept(call: ClaimedCall, claimId: string): Promise<boolean> {
+    const { verdict } = await this.#options.apply(call, { type: "accept", claimId });
+    return verdict.ok;
+  }
+
+  /** Counts a claim as held by a session of this node. */
+  hold(session: Session, call: ClaimedCall, how: { readonly known: boolean; readonly offered: boolean }): HeldClaim {
+    const claim: HeldClaim = { id: call.claim.id, call, ...how, offeredAt: performance.now() };
+    session.held.set(claim.id, claim);
+    this.#held.set(callKey(call), { session, claim });
+    return claim;
+  }
+
+  /**
+   * A claim was committed for a session: offers it, or, where the stream has gone or the session has
+   * moved, takes it back at once: nobody has seen it.
+   */
+  deliver({ session, epoch }: Assignment, delivery: Delivery): void {
+    const { call } = delivery;
+    if (session.epoch !== epoch || session.stream === null || session.draining) {
+      this.takeBackUnframed(call);
+      return;
+    }
+    this.hold(session, call, { known: false, offered: true });
+    session.stream.offer(delivery);
+  }
+
+  /** A claim that this node knows it never put into a frame. */
+  takeBackUnframed(call: ClaimedCall): void {
+    const event: CallEvent = { type: "take_back", claimId: call.claim.id, cause: "unframed" };
+    this.drop(call, null);
+    this.#options.apply(call, event).catch(this.#options.onError);
+  }
+
+  /** A call was changed: keeps the held claim in step, or drops it and tells its worker why. */
+  changed(next: Call, revoked: RevokeCause | null): void {
+    const held = this.#held.get(callKey(next));
+    if (held === undefined) return;
+    if (next.state === "claimed" && next.claim.id === held.claim.id) held.claim.call = next;
+    else this.drop(next, revoked);
+  }
+
+  /** The claim is no longer held here; with a cause, its worker is told. */
+  drop(ref: Pick<CallRef, "runId" | "seq">, revoked: RevokeCause | null): void {
+    const key = callKey(ref);
+    const held = this.#held.get(key);
+    if (held === undefined) return;
+    this.#held.delete(key);
+    const { session, claim } = held;
+    session.held.delete(claim.id);
+    if (revoked !== null) session.stream?.revoke(claim.id, revoked);
+    if (session.draining && session.held.size === 0) session.stream?.drained();
+  }
+
+  /** The worker wants no more claims. */
+  drain(session: Session): void {
+    if (session.draining) return;
+    session.draining = true;
+    this.#options.dispatch.remove(session);
+    if (session.held.size === 0) session.stream?.drained();
+  }
+
+  /**
+   * A stream has ended. `closed`: by the worker's side, so that the session is detached; else it went
+   * silent or was ended from here, and its claims live until their heartbeat timeout.
+   */
+  async streamEnded(session: Session, sink: WorkSink, how: "closed" | "silent"): Promise<void> {
+    if (session.stream !== sink) return;
+    session.stream = null;
+    session.credit = 0;
+    this.#options.dispatch.remove(session);
+    const { number, epoch } = session;
+    if (session.held.size === 0) {
+      this.#sessions.delete(number);
+      await closeSession(this.#options.db, number, epoch);
+      return;
+    }
+    setTimeout(() => this.#takeBackUnaccepted(session, epoch), UNACCEPTED_GRACE_MS).unref();
+    await detachSessions(this.#options.db, [{ number, epoch, how }]);
+  }
+
+  #takeBackUnaccepted(session: Session, epoch: number): void {
+    if (session.epoch !== epoch || session.stream !== null) return;
+    for (const held of [...session.held.values()]) {
+      if (held.known) continue;
+      const event: CallEvent = { type: "take_back", claimId: held.id, cause: "undelivered" };
+      this.#options.apply(held.call, event).catch(this.#options.onError);
+    }
+  }
+
+  /** Another node has the session now. */
+  lose(session: Session): void {
+    this.#options.dispatch.remove(session);
+    this.#sessions.delete(session.number);
+    for (const held of [...session.held.values()]) this.#held.delete(callKey(held.call));
+    session.held.clear();
+    session.stream?.end(new TrunklineError("SUPERSEDED", "the session said hello to another node"));
+    session.stream = null;
+  }
+
+  /** Forgets sessions without stream and claims. */
+  prune(): void {
+    for (const session of this.#sessions.values()) {
+      if (session.stream === null && session.held.size === 0) this.#sessions.delete(session.number);
+    }
+  }
+
+  /** Whether an ended or moved call is still counted as held; for reconciliation. */
+  isHeld(call: Call): boolean {
+    return !isEnded(call) && this.#held.has(callKey(call));
+  }
+}

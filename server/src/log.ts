@@ -1,0 +1,38 @@
+import { pino, type Logger } from "pino";
+
+/** What the server logs with. */
+export type Log = Logger;
+
+/** How much is logged. */
+export type LogLevel = "debug" | "info" | "warn" | "error" | "silent";
+
+/**
+ * A logger of JSON lines on standard error: standard output belongs to the command's own answer. Keys,
+ * tokens and payloads are never given to it.
+ */
+export function createLog(level: LogLevel): Log {
+  return pino({ level, base: null, timestamp: pino.stdTimeFunctions.isoTime }, pino.destination(2));
+}
+
+/** A line of the same error comes at most this often. */
+const REPEAT_MS = 1_000;
+
+/**
+ * Logs errors of the machinery without flooding: of one message, one line a second at most, with the
+ * number of those left out.
+ */
+export function errorLogger(log: Log): (error: unknown) => void {
+  const last = new Map<string, { at: number; left: number }>();
+  return (error) => {
+    const message = error instanceof Error ? error.message : String(error);
+    const now = performance.now();
+    const seen = last.get(message);
+    if (seen !== undefined && now - seen.at < REPEAT_MS) {
+      seen.left++;
+      return;
+    }
+    if (last.size > 100) last.clear();
+    last.set(message, { at: now, left: 0 });
+    log.error({ err: error, ...(seen === undefined || seen.left === 0 ? {} : { leftOut: seen.left }) }, message);
+  };
+}

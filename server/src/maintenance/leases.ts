@@ -1,0 +1,37 @@
+import type { Exchange } from "../exchange/exchange.js";
+import { lapsedClaims, renewSessions } from "../store/sessions.js";
+
+const SWEEP_LIMIT = 500;
+
+/**
+ * Renews this node's sessions with when each was last heard, not with now: a node that is cut off from its
+ * workers must not keep their claims alive. Sessions that another node has are let go.
+ */
+export async function renew(exchange: Exchange): Promise<void> {
+  const { db, nodeId, heartbeatIntervalMs, sessions } = exchange;
+  const now = performance.now();
+  const mine = [...sessions.all()].filter((session) => session.stream !== null);
+  const items = mine.map(({ number, epoch, heardAt }) => ({
+    number,
+    epoch,
+    heardMsAgo: Math.max(0, Math.round(now - heardAt)),
+  }));
+  const kept = new Set(await renewSessions(db, nodeId, heartbeatIntervalMs, items));
+  mine.forEach((session, index) => {
+    // A hello during the renewal has given it a newer epoch, and so another answer.
+    if (!kept.has(session.number) && session.epoch === items[index]?.epoch) sessions.lose(session);
+  });
+  sessions.prune();
+}
+
+/** Ends the claims whose leases have ended, on whatever node; true when there may be more. */
+export async function sweepLeases(exchange: Exchange): Promise<boolean> {
+  const calls = await lapsedClaims(exchange.db, exchange.heartbeatIntervalMs, SWEEP_LIMIT);
+  await Promise.all(
+    calls.map(async (call) => {
+      if (call.claim === null) return;
+      await exchange.apply(call, { type: "lease_ended", claimId: call.claim.id }, null);
+    }),
+  );
+  return calls.length === SWEEP_LIMIT;
+}

@@ -1,0 +1,152 @@
+import { randomUUID } from "node:crypto";
+import { connectNodeAdapter } from "@connectrpc/connect-node";
+import type { ConnectRouter } from "@connectrpc/connect";
+import { Health } from "@trunkline/proto/health";
+import { AdminService } from "@trunkline/proto/admin";
+import { CallService } from "@trunkline/proto/call";
+import { RunService } from "@trunkline/proto/run";
+import { TaskService } from "@trunkline/proto/task";
+import { ToolsetService } from "@trunkline/proto/toolset";
+import { WorkerService } from "@trunkline/proto/worker";
+import { LIMITS } from "./core/limits.js";
+import { Exchange } from "./exchange/exchange.js";
+import { errorLogger, type Log } from "./log.js";
+import { Maintenance } from "./maintenance/maintenance.js";
+import { adminService } from "./service/admin-service.js";
+import { Authenticator, scopeOf } from "./service/auth.js";
+import { callService } from "./service/call-service.js";
+import { serviceDeps, type ServiceDeps } from "./service/deps.js";
+import { DriveStream } from "./service/drive-stream.js";
+import { healthService } from "./service/health-service.js";
+import { serviceInterceptor } from "./service/interceptors.js";
+import { listen, type Listener, type TlsFiles } from "./service/listener.js";
+import { runService } from "./service/run-service.js";
+import { taskService } from "./service/task-service.js";
+import { toolsetService } from "./service/toolset-service.js";
+import { workerService } from "./service/worker-service.js";
+import { checkDurability, openDatabase, type Database } from "./store/database.js";
+import { migrate } from "./store/migrate.js";
+import { registerNode, removeNode } from "./store/sessions.js";
+
+/** What a server is started with. */
+export interface ServerOptions {
+  /** `postgres://…`; several servers may be listed, and the first that takes writes is used. */
+  readonly databaseUrl: string;
+  /** Default 127.0.0.1. */
+  readonly host?: string;
+  /** Default 7788; 0 takes a free one. */
+  readonly port?: number;
+  /** The key with all scopes; null only with `insecure`. */
+  readonly rootKey: string | null;
+  /** Serves callers without a key, with all scopes. */
+  readonly insecure?: boolean;
+  readonly tls?: TlsFiles;
+  /** How often workers send heartbeats. Default 5 s; tests lower it. */
+  readonly heartbeatIntervalMs?: number;
+  /** How long ended runs are kept. Default null: for ever. */
+  readonly retentionMs?: number | null;
+  /** Connections to the database at most. Default 10. */
+  readonly maxConnections?: number;
+  readonly log: Log;
+}
+
+/** A server that is running. */
+export interface Server {
+  /** Where it serves, such as `http://127.0.0.1:7788`. */
+  readonly url: string;
+  readonly port: number;
+  readonly nodeId: string;
+  /**
+   * Ends it: takes no more connections, tells clients to go, waits at most `graceMs` (5 s by default) for
+   * what is under way, and leaves the rest to the other nodes or the next start.
+   */
+  stop(options?: { readonly graceMs?: number }): Promise<void>;
+}
+
+const DEFAULT_PORT = 7788;
+const DEFAULT_HEARTBEAT_MS = 5_000;
+const DEFAULT_CONNECTIONS = 10;
+const DEFAULT_GRACE_MS = 5_000;
+
+/**
+ * Starts a server: migrates the database, starts the upkeep, then listens.
+ *
+ * @throws TrunklineError UNAVAILABLE when the database or the port is not to be had, or the database's
+ *   schema is newer than this server.
+ */
+export async function startServer(options: ServerOptions): Promise<Server> {
+  const { log } = options;
+  const onError = errorLogger(log);
+  await migrate(options.databaseUrl);
+  const db = openDatabase({
+    url: options.databaseUrl,
+    maxConnections: options.maxConnections ?? DEFAULT_CONNECTIONS,
+    onError,
+  });
+  try {
+    for (const warning of await checkDurability(db)) log.warn(warning);
+    return await serve(options, db, onError);
+  } catch (error) {
+    await db.close();
+    throw error;
+  }
+}
+
+async function serve(options: ServerOptions, db: Database, onError: (error: unknown) => void): Promise<Server> {
+  const { log } = options;
+  const nodeId = randomUUID();
+  const heartbeatIntervalMs = options.heartbeatIntervalMs ?? DEFAULT_HEARTBEAT_MS;
+  await registerNode(db, nodeId, "");
+  const exchange = new Exchange({ db, nodeId, heartbeatIntervalMs, onError });
+  const maintenance = new Maintenance({ exchange, retentionMs: options.retentionMs ?? null, onError });
+  const deps = serviceDeps(exchange, onError);
+  let serving = true;
+  const listener = await listenFor(options, deps, () => serving);
+  maintenance.start();
+  log.info({ node: nodeId, url: listener.url }, "serving");
+  let stopped: Promise<void> | null = null;
+  const stop = async (graceMs: number): Promise<void> => {
+    serving = false;
+    log.info({ node: nodeId }, "stopping");
+    exchange.dispatch.stop();
+    deps.streams.shutDown();
+    await listener.close({ graceMs });
+    await maintenance.stop();
+    await removeNode(db, nodeId).catch(onError);
+    await db.close();
+  };
+  return {
+    url: listener.url,
+    port: listener.port,
+    nodeId,
+    stop: ({ graceMs = DEFAULT_GRACE_MS } = {}) => (stopped ??= stop(graceMs)),
+  };
+}
+
+function listenFor(options: ServerOptions, deps: ServiceDeps, isServing: () => boolean): Promise<Listener> {
+  const authenticator = new Authenticator({ rootKey: options.rootKey, insecure: options.insecure ?? false });
+  const routes = (router: ConnectRouter): void => {
+    router.service(WorkerService, workerService(deps));
+    router.service(CallService, {
+      ...callService(deps),
+      drive: (requests, context) => new DriveStream(deps, scopeOf(context), context.signal).run(requests),
+    });
+    router.service(TaskService, taskService(deps));
+    router.service(RunService, runService(deps));
+    router.service(ToolsetService, toolsetService(deps));
+    router.service(AdminService, adminService());
+    router.service(Health, healthService(isServing, deps.streams));
+  };
+  return listen({
+    host: options.host ?? "127.0.0.1",
+    port: options.port ?? DEFAULT_PORT,
+    ...(options.tls === undefined ? {} : { tls: options.tls }),
+    handler: connectNodeAdapter({
+      routes,
+      interceptors: [serviceInterceptor(authenticator, deps.onError)],
+      readMaxBytes: LIMITS.frameBytes,
+      writeMaxBytes: 4 * LIMITS.frameBytes,
+    }),
+    onError: deps.onError,
+  });
+}

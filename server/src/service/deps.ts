@@ -1,0 +1,26 @@
+import { OpenStreams } from "./open-streams.js";
+import type { Exchange } from "../exchange/exchange.js";
+import { SeenTools } from "./seen-tools.js";
+import { ToolsetCatalog } from "./toolset-catalog.js";
+
+/** What the services work with. */
+export interface ServiceDeps {
+  readonly exchange: Exchange;
+  readonly catalog: ToolsetCatalog;
+  /** The streams that are open on this node. */
+  readonly streams: OpenStreams;
+  readonly seenTools: SeenTools;
+  /** Hears faults of the server, never those of clients. */
+  readonly onError: (error: unknown) => void;
+}
+
+/** What the services of one node work with. */
+export function serviceDeps(exchange: Exchange, onError: (error: unknown) => void): ServiceDeps {
+  return {
+    exchange,
+    catalog: new ToolsetCatalog(exchange.db),
+    seenTools: new SeenTools(exchange),
+    streams: new OpenStreams(),
+    onError,
+  };
+}

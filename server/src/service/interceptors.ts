@@ -1,0 +1,53 @@
+import type { ConnectError, Interceptor, StreamResponse } from "@connectrpc/connect";
+import { Health } from "@trunkline/proto/health";
+import { TaskService } from "@trunkline/proto/task";
+import { scopeKey, type Authenticator } from "./auth.js";
+import { isFault, toConnectError } from "./error-map.js";
+
+/** Services that ask for no key: of TaskService, the token is all that is needed. */
+const KEYLESS: ReadonlySet<string> = new Set([Health.typeName, TaskService.typeName]);
+
+/**
+ * The one interceptor of all services: it authenticates the request and keeps its scope, and maps whatever a
+ * handler throws, at once or while it streams, to the error that the caller gets. Faults of the server go to
+ * `onError`, and nothing else does.
+ */
+export function serviceInterceptor(
+  authenticator: Authenticator,
+  onError: (error: unknown) => void,
+): Interceptor {
+  const mapped = (error: unknown): ConnectError => {
+    if (isFault(error)) onError(error);
+    return toConnectError(error);
+  };
+  return (next) => async (request) => {
+    try {
+      if (!KEYLESS.has(request.service.typeName)) {
+        const scope = authenticator.authenticate(request.header.get("authorization"));
+        request.contextValues.set(scopeKey, scope);
+      }
+      const response = await next(request);
+      return response.stream ? withMappedErrors(response, mapped) : response;
+    } catch (error) {
+      throw mapped(error);
+    }
+  };
+}
+
+function withMappedErrors(
+  response: StreamResponse,
+  mapped: (error: unknown) => ConnectError,
+): StreamResponse {
+  return { ...response, message: iterate(response.message, mapped) };
+}
+
+async function* iterate<T>(
+  messages: AsyncIterable<T>,
+  mapped: (error: unknown) => ConnectError,
+): AsyncGenerator<T> {
+  try {
+    yield* messages;
+  } catch (error) {
+    throw mapped(error);
+  }
+}

@@ -1,0 +1,72 @@
+import { createServer, type Http2Session, type ServerOptions } from "node:http2";
+import type { RequestHandler } from "./listener-handler.js";
+import type { ProtocolSide } from "./listener-http1.js";
+import type { ListenerTimeouts } from "./listener-timeouts.js";
+
+/** Of one stream: 20 MiB/s at a round trip of 50 ms. */
+const STREAM_WINDOW_BYTES = 1024 * 1024;
+const SESSION_WINDOW_BYTES = 8 * 1024 * 1024;
+
+/**
+ * Node's defaults answer a burst of short or cancelled requests with ENHANCE_YOUR_CALM or GOAWAY:
+ * 10 MB of queued data and streams a session, and lifetime counts of refused streams and of frames
+ * that crossed a reset. Long sessions with thousands of waits are the normal case here.
+ */
+const SESSION_OPTIONS: ServerOptions & { streamResetBurst: number; streamResetRate: number } = {
+  maxSessionMemory: 256,
+  maxSessionInvalidFrames: 1_000_000,
+  maxSessionRejectedStreams: 10_000,
+  // Node 20 has no such options and keeps to 1,000 resets and 33 a second; later versions take them.
+  streamResetBurst: 10_000,
+  streamResetRate: 1_000,
+  settings: {
+    enableConnectProtocol: false,
+    initialWindowSize: STREAM_WINDOW_BYTES,
+    maxConcurrentStreams: 10_000,
+    maxHeaderListSize: 64 * 1024,
+  },
+};
+
+function greet(session: Http2Session, silenceMs: number): void {
+  // The preface alone opens a session; one that never sends its settings would stay for ever.
+  const deadline = setTimeout(() => {
+    session.destroy();
+  }, silenceMs);
+  const stop = (): void => {
+    clearTimeout(deadline);
+  };
+  session.once("remoteSettings", stop);
+  session.once("close", stop);
+  if (!session.destroyed) session.setLocalWindowSize(SESSION_WINDOW_BYTES);
+}
+
+/** The HTTP/2 half: gRPC, and Connect and gRPC-Web with streams in both directions. */
+export function http2Side(handler: RequestHandler, timeouts: ListenerTimeouts): ProtocolSide {
+  const sessions = new Set<Http2Session>();
+  let draining = false;
+
+  const server = createServer(SESSION_OPTIONS);
+  server.on("request", handler);
+  server.on("session", (session) => {
+    sessions.add(session);
+    session.once("close", () => sessions.delete(session));
+    greet(session, timeouts.silenceMs);
+  });
+
+  return {
+    accept(socket) {
+      if (draining) {
+        socket.destroy();
+        return;
+      }
+      // A peer that ended its side can neither ask nor open windows any more, and its session would stay.
+      socket.allowHalfOpen = false;
+      server.emit("connection", socket);
+    },
+    drain() {
+      draining = true;
+      // Closing the server would tell clients nothing; closing a session sends GOAWAY.
+      for (const session of sessions) session.close();
+    },
+  };
+}

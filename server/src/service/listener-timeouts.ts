@@ -1,0 +1,22 @@
+/** How long a peer may stay silent, in milliseconds. They bound what half-open and slow peers can hold. */
+export interface ListenerTimeouts {
+  /** From the connection to the bytes that tell its protocol, and from there to HTTP/2's first settings. */
+  readonly silenceMs: number;
+  /** For the whole header block of an HTTP/1.1 request. */
+  readonly headersMs: number;
+  /**
+   * Without a byte moving while the client of an HTTP/1.1 request owes more of its body, or does not
+   * read its answer. The request as a whole has no bound: streams last.
+   */
+  readonly stalledMs: number;
+  /** Between two requests on one HTTP/1.1 connection; above the minute that load balancers keep theirs. */
+  readonly keepAliveMs: number;
+}
+
+/** What {@link ListenerTimeouts} are unless the caller says otherwise. */
+export const DEFAULT_TIMEOUTS: ListenerTimeouts = {
+  silenceMs: 5_000,
+  headersMs: 15_000,
+  stalledMs: 60_000,
+  keepAliveMs: 75_000,
+};

@@ -1,0 +1,68 @@
+import { Code, ConnectError } from "@connectrpc/connect";
+import { shuttingDown, type EndableStream, type OpenStreams } from "./open-streams.js";
+
+/** One request that waits: woken by what it waits for, by its end, by its client's going away, or by its node's. */
+export class RequestWait implements EndableStream {
+  readonly #streams: OpenStreams;
+  readonly #signal: AbortSignal;
+  readonly #timer: NodeJS.Timeout;
+  readonly #onAbort = (): void => this.poke();
+  #over: boolean;
+  #poked = false;
+  #down = false;
+  #resume: (() => void) | null = null;
+
+  /** @param timeoutMs at most 60 s; 0 does not wait at all */
+  constructor(timeoutMs: number, signal: AbortSignal, streams: OpenStreams) {
+    this.#streams = streams;
+    this.#signal = signal;
+    this.#over = timeoutMs === 0;
+    this.#timer = setTimeout(() => {
+      this.#over = true;
+      this.poke();
+    }, timeoutMs);
+    signal.addEventListener("abort", this.#onAbort, { once: true });
+    streams.add(this);
+  }
+
+  shutDown(): void {
+    this.#down = true;
+    this.poke();
+  }
+
+  /** Whether its time has passed. */
+  get isOver(): boolean {
+    return this.#over;
+  }
+
+  /** Ends the pause that is running, or else the next one. */
+  poke(): void {
+    this.#poked = true;
+    this.#resume?.();
+    this.#resume = null;
+  }
+
+  /**
+   * Pauses until something pokes; at once if something has since the last pause. False when the time has passed.
+   *
+   * @throws ConnectError CANCELED when the client has gone away; TrunklineError UNAVAILABLE when the node goes down
+   */
+  async next(): Promise<boolean> {
+    if (!this.#poked && !this.#over && !this.#down && !this.#signal.aborted) {
+      await new Promise<void>((resolve) => {
+        this.#resume = resolve;
+      });
+    }
+    this.#poked = false;
+    if (this.#signal.aborted) throw new ConnectError("the client went away", Code.Canceled);
+    if (this.#down) throw shuttingDown();
+    return !this.#over;
+  }
+
+  /** Leaves nothing behind. */
+  stop(): void {
+    clearTimeout(this.#timer);
+    this.#streams.remove(this);
+    this.#signal.removeEventListener("abort", this.#onAbort);
+  }
+}

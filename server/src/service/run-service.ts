@@ -1,0 +1,79 @@
+import type { ServiceImpl } from "@connectrpc/connect";
+import type {
+  CreateRunResponse,
+  GetRunResponse,
+  ListRunsRequest,
+  ListRunsResponse,
+  RunService,
+} from "@trunkline/proto/run";
+import { TrunklineError } from "../core/error.js";
+import { checkLabels, checkName, isUuid } from "../core/name.js";
+import type { Scope } from "../core/scope.js";
+import { endRun } from "../exchange/run-end.js";
+import { countCalls } from "../store/calls-read.js";
+import { listRuns as readRuns, loadRuns } from "../store/runs.js";
+import { scopeOf } from "./auth.js";
+import { toRunMessage } from "./convert.js";
+import { fromRunState } from "./convert-enum.js";
+import type { ServiceDeps } from "./deps.js";
+import { checkRunSpec } from "./door.js";
+import { knownRun, noRun } from "./open-call.js";
+import { fromPageToken, listName, pageItems, toPageToken } from "./page-token.js";
+
+/** RunService; `WatchRun` is not built yet. */
+export function runService(deps: ServiceDeps): ServiceImpl<typeof RunService> {
+  return {
+    createRun: async ({ spec }, context): Promise<CreateRunResponse> => {
+      const scope = scopeOf(context);
+      const { run, created } = await deps.exchange.runs.create(scope, checkRunSpec(spec, scope));
+      return { $typeName: "trunkline.v1.CreateRunResponse", run: toRunMessage(run), created };
+    },
+    getRun: ({ runId }, context) => getRun(deps, scopeOf(context), runId),
+    listRuns: (request, context) => listRuns(deps, scopeOf(context), request),
+    endRun: async ({ runId }, context) => ({
+      run: toRunMessage(await endRun(deps.exchange, scopeOf(context), runId)),
+    }),
+    watchRun: () => {
+      throw new TrunklineError(
+        "UNIMPLEMENTED",
+        "WatchRun is not built yet; WaitCalls and Drive bring outcomes",
+      );
+    },
+  };
+}
+
+async function getRun(deps: ServiceDeps, scope: Scope, runId: string): Promise<GetRunResponse> {
+  const { db } = deps.exchange;
+  const { projectId } = (await knownRun(deps, scope, runId)).record;
+  const [[run], { open, total }] = await Promise.all([
+    loadRuns(db, [{ projectId, id: runId }]),
+    countCalls(db, projectId, runId),
+  ]);
+  if (run === null || run === undefined) throw noRun(runId);
+  return { $typeName: "trunkline.v1.GetRunResponse", run: toRunMessage(run), openCalls: open, calls: total };
+}
+
+async function listRuns(
+  deps: ServiceDeps,
+  scope: Scope,
+  request: ListRunsRequest,
+): Promise<ListRunsResponse> {
+  if (request.namespace !== "") checkName(request.namespace, "namespace");
+  checkLabels(request.labels, "labels");
+  const filter = {
+    namespace: request.namespace === "" ? null : request.namespace,
+    state: fromRunState(request.state, "state"),
+    labels: request.labels,
+  };
+  const list = listName("runs", [scope, filter]);
+  const after = fromPageToken(list, request.pageToken, (value) =>
+    typeof value === "string" && isUuid(value) ? value : undefined,
+  );
+  const limit = pageItems(request.pageSize);
+  const { runs, next } = await readRuns(deps.exchange.db, scope, { ...filter, limit, after });
+  return {
+    $typeName: "trunkline.v1.ListRunsResponse",
+    runs: runs.map(toRunMessage),
+    nextPageToken: next === null ? "" : toPageToken(list, next),
+  };
+}

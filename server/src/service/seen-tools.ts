@@ -1,0 +1,51 @@
+import type { Exchange } from "../exchange/exchange.js";
+import type { RunRecord } from "../store/runs.js";
+import { toolsSeen } from "../store/sessions.js";
+
+/** A worker that was heard within this time may well come back. */
+const SEEN_WITHIN_MS = 5 * 60_000;
+/** How long an answer is good. */
+const FRESH_MS = 10_000;
+const KEPT_TOOLS = 10_000;
+
+interface Seen {
+  readonly askedAt: number;
+  answer: boolean | Promise<boolean>;
+}
+
+/** Which tools have had a worker lately, on any node: for the warning that a call may wait for long. */
+export class SeenTools {
+  readonly #exchange: Exchange;
+  readonly #tools = new Map<string, Seen>();
+
+  constructor(exchange: Exchange) {
+    this.#exchange = exchange;
+  }
+
+  /**
+   * Whether a worker for the tool was heard in the last 5 minutes; at once where this node serves the tool, or
+   * has asked in the last 10 s. Never rejects: a question that cannot be answered counts as yes.
+   */
+  isSeen({ projectId, namespace, toolset }: RunRecord, tool: string): boolean | Promise<boolean> {
+    if (this.#exchange.dispatch.isServed({ projectId, namespace, tool }, toolset)) return true;
+    const key = `${String(projectId)}:${tool}`;
+    const known = this.#tools.get(key);
+    if (known !== undefined && performance.now() - known.askedAt < FRESH_MS) return known.answer;
+    const answer = toolsSeen(this.#exchange.db, projectId, [tool], SEEN_WITHIN_MS).then(
+      (tools) => tools.includes(tool),
+      () => true,
+    );
+    this.#keep(key, { askedAt: performance.now(), answer });
+    return answer;
+  }
+
+  #keep(key: string, seen: Seen): void {
+    void Promise.resolve(seen.answer).then((answer) => (seen.answer = answer));
+    this.#tools.delete(key);
+    this.#tools.set(key, seen);
+    if (this.#tools.size > KEPT_TOOLS) {
+      const oldest = this.#tools.keys().next();
+      if (oldest.done !== true) this.#tools.delete(oldest.value);
+    }
+  }
+}

@@ -1,0 +1,145 @@
+import { numberArray, textArray } from "./array-parameter.js";
+import type { Database } from "./database.js";
+import { RECORD_COLUMNS, toRecord, type CallRecord, type RecordRow } from "./rows.js";
+import { statement } from "./statement.js";
+
+/** Room of a session for one call. */
+export interface ClaimSlot {
+  /** The id of the claim to make. */
+  readonly claimId: string;
+  /** The session's number. */
+  readonly session: number;
+  /** Where the session's epoch has moved on, the slot stays empty. */
+  readonly epoch: number;
+  readonly worker: string;
+}
+
+/** Slots that ask for the same. */
+export interface ClaimGroup {
+  readonly projectId: number;
+  /** Only calls of this end user; null: anybody's. */
+  readonly namespace: string | null;
+  /** Only calls of runs with this toolset; null: any. */
+  readonly toolset: string | null;
+  readonly tools: readonly string[];
+  readonly slots: readonly ClaimSlot[];
+}
+
+/** A claim that was made. */
+export interface ClaimedRow {
+  readonly record: CallRecord;
+  /** The place of its slot in the group's. */
+  readonly slot: number;
+}
+
+/** Candidates above the slots, since other nodes may be claiming the first ones, and runs may have ended. */
+const SPARE = 20;
+
+/*
+ * Candidates are read without a lock, one probe of the index for each tool; only as many as there are slots
+ * are locked, those that another node is claiming passed over. The claim is the state machine's: `decide`
+ * with the event `claim`.
+ */
+const claimText = (candidates: string): string => `WITH slot AS (
+    SELECT i.n, i.claim_id, i.session, i.worker
+    FROM unnest($5::text[], $6::bigint[], $7::integer[], $8::text[])
+      WITH ORDINALITY AS i (claim_id, session, epoch, worker, n)
+    JOIN sessions s ON s.project_id = $1 AND s.id = i.session AND s.epoch = i.epoch
+    FOR KEY SHARE OF s
+  ), candidate AS (
+    SELECT k.run_id, k.seq
+    FROM unnest($2::text[]) AS t (tool)
+    CROSS JOIN LATERAL (
+      SELECT c.run_id, c.seq, c.priority, c.id FROM calls c
+      WHERE ${candidates} AND c.state = 'queued' AND NOT c.backing_off
+        AND ($3::text IS NULL OR c.toolset = $3)
+      ORDER BY c.priority DESC, c.id LIMIT $4
+    ) k
+    ORDER BY k.priority DESC, k.id LIMIT $4
+  ), locked AS (
+    SELECT c.run_id, c.seq, c.priority, c.id
+    FROM candidate k
+    JOIN calls c ON c.project_id = $1 AND c.run_id = k.run_id AND c.seq = k.seq
+    JOIN runs r ON r.project_id = $1 AND r.id = k.run_id
+    WHERE c.state = 'queued' AND NOT c.backing_off
+      AND r.state = 'active' AND (r.expires_at IS NULL OR r.expires_at > now())
+    ORDER BY c.priority DESC, c.id
+    LIMIT (SELECT count(*) FROM slot)
+    FOR UPDATE OF c SKIP LOCKED
+    FOR KEY SHARE OF r SKIP LOCKED
+  ), best AS (
+    SELECT l.run_id, l.seq, row_number() OVER (ORDER BY l.priority DESC, l.id) AS place FROM locked l
+  ), free AS (
+    SELECT s.*, row_number() OVER (ORDER BY s.n) AS place FROM slot s
+  )
+  UPDATE calls c SET
+    version = c.version + 1,
+    state = 'claimed',
+    attempt = c.attempt + 1,
+    spent = c.spent + CASE c.mode WHEN 'retry' THEN 1 ELSE 0 END,
+    claim_id = f.claim_id,
+    claim_standing = 'live',
+    claim_accepted = false,
+    session = f.session,
+    worker = f.worker,
+    claimed_at = now(),
+    progress = NULL,
+    ready_at = NULL,
+    defer_timeout_at = NULL,
+    attempt_timeout_at = timer_at(NULL, (c.policy ->> 'attemptTimeoutMs')::bigint),
+    due_at = least(timer_at(NULL, (c.policy ->> 'attemptTimeoutMs')::bigint), c.total_timeout_at)
+  FROM best b
+  JOIN free f ON f.place = b.place
+  JOIN runs r ON r.project_id = $1 AND r.id = b.run_id
+  WHERE c.project_id = $1 AND c.run_id = b.run_id AND c.seq = b.seq
+  RETURNING f.n::integer AS n, ${RECORD_COLUMNS}`;
+
+const CLAIM = statement("calls_claim", claimText("c.project_id = $1 AND c.tool = t.tool"));
+
+const CLAIM_OF_NAMESPACE = statement(
+  "calls_claim_of_namespace",
+  claimText("c.project_id = $1 AND c.namespace = $9 AND c.tool = t.tool"),
+);
+
+/**
+ * Claims queued calls for free slots, at most one for each: the highest priority first, then the longest
+ * queued. Fewer than there are slots means that no more were to be had just now.
+ */
+export async function claimQueued(db: Database, group: ClaimGroup): Promise<ClaimedRow[]> {
+  const { projectId, namespace, toolset, tools, slots } = group;
+  if (slots.length === 0 || tools.length === 0) return [];
+  const values = [
+    projectId,
+    textArray(tools),
+    toolset,
+    2 * slots.length + SPARE,
+    textArray(slots.map(({ claimId }) => claimId)),
+    numberArray(slots.map(({ session }) => session)),
+    numberArray(slots.map(({ epoch }) => epoch)),
+    textArray(slots.map(({ worker }) => worker)),
+  ];
+  const rows =
+    namespace === null
+      ? await db.query<RecordRow & { readonly n: number }>(CLAIM, values)
+      : await db.query<RecordRow & { readonly n: number }>(CLAIM_OF_NAMESPACE, [...values, namespace]);
+  return rows.map((row) => ({ record: toRecord(row), slot: row.n - 1 })).sort((a, b) => a.slot - b.slot);
+}
+
+const QUEUED = statement(
+  "calls_queued_tools",
+  `SELECT t.tool FROM unnest($2::text[]) AS t (tool)
+  WHERE EXISTS (
+    SELECT FROM calls c
+    WHERE c.project_id = $1 AND c.tool = t.tool AND c.state = 'queued' AND NOT c.backing_off
+  )`,
+);
+
+/** Which of these tools have a call that could be claimed now. */
+export async function queuedTools(
+  db: Database,
+  projectId: number,
+  tools: readonly string[],
+): Promise<string[]> {
+  const rows = await db.query<{ readonly tool: string }>(QUEUED, [projectId, textArray(tools)]);
+  return rows.map(({ tool }) => tool);
+}

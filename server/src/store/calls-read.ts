@@ -1,0 +1,152 @@
+import type { Call, CallRef } from "../core/call.js";
+import { numberArray, textArray } from "./array-parameter.js";
+import type { Database } from "./database.js";
+import {
+  BARE_RECORD_COLUMNS,
+  CALL_COLUMNS,
+  RECORD_COLUMNS,
+  toCall,
+  toRecord,
+  type CallRecord,
+  type CallRow,
+  type RecordRow,
+} from "./rows.js";
+import { statement } from "./statement.js";
+
+export { listCalls, type CallCursor, type CallFilter } from "./calls-list.js";
+export { readTurn, type TurnPage } from "./calls-turn.js";
+
+/** Names a call by its caller's name for it. */
+export interface CallKey {
+  readonly projectId: number;
+  readonly runId: string;
+  readonly key: string;
+}
+
+type Numbered<Row> = Row & { readonly n: number };
+
+const BY_REFS = `FROM unnest($1::integer[], $2::uuid[], $3::integer[])
+    WITH ORDINALITY AS i (project_id, run_id, seq, n)
+  JOIN calls c ON c.project_id = i.project_id AND c.run_id = i.run_id AND c.seq = i.seq`;
+
+const BY_KEYS = `FROM unnest($1::integer[], $2::uuid[], $3::text[])
+    WITH ORDINALITY AS i (project_id, run_id, key, n)
+  JOIN calls c ON c.project_id = i.project_id AND c.run_id = i.run_id AND c.key = i.key`;
+
+const WITH_RUN = "JOIN runs r ON r.project_id = c.project_id AND r.id = c.run_id";
+
+const LOAD = statement("calls_load", `SELECT i.n::integer AS n, ${CALL_COLUMNS} ${BY_REFS}`);
+
+const LOAD_RECORDS = statement(
+  "calls_load_records",
+  `SELECT i.n::integer AS n, ${RECORD_COLUMNS} ${BY_REFS} ${WITH_RUN}`,
+);
+
+const LOAD_BARE_RECORDS = statement(
+  "calls_load_bare_records",
+  `SELECT i.n::integer AS n, ${BARE_RECORD_COLUMNS} ${BY_REFS} ${WITH_RUN}`,
+);
+
+const FIND = statement("calls_find", `SELECT i.n::integer AS n, c.project_id, c.run_id, c.seq ${BY_KEYS}`);
+
+const FIND_RECORDS = statement(
+  "calls_find_records",
+  `SELECT i.n::integer AS n, ${RECORD_COLUMNS} ${BY_KEYS} ${WITH_RUN}`,
+);
+
+/** Calls as the state machine needs them; null where there is none. One statement. */
+export async function loadCalls(db: Database, refs: readonly CallRef[]): Promise<(Call | null)[]> {
+  return inPlace(await db.query<Numbered<CallRow>>(LOAD, refValues(refs)), refs.length, toCall);
+}
+
+/**
+ * Calls with all that is stored of them; null where there is none. Without payloads (default: with them)
+ * input and result stay empty.
+ */
+export async function loadRecords(
+  db: Database,
+  refs: readonly CallRef[],
+  { payloads = true }: { readonly payloads?: boolean } = {},
+): Promise<(CallRecord | null)[]> {
+  const load = payloads ? LOAD_RECORDS : LOAD_BARE_RECORDS;
+  return inPlace(await db.query<Numbered<RecordRow>>(load, refValues(refs)), refs.length, toRecord);
+}
+
+/** The ids of calls named by their keys; null where there is none. */
+export async function findCalls(db: Database, keys: readonly CallKey[]): Promise<(CallRef | null)[]> {
+  const rows = await db.query<Numbered<Pick<CallRow, "project_id" | "run_id" | "seq">>>(
+    FIND,
+    keyValues(keys),
+  );
+  return inPlace(rows, keys.length, ({ project_id: projectId, run_id: runId, seq }) => ({
+    projectId,
+    runId,
+    seq,
+  }));
+}
+
+/** Calls named by their keys, with all that is stored of them; null where there is none. */
+export async function findRecords(db: Database, keys: readonly CallKey[]): Promise<(CallRecord | null)[]> {
+  return inPlace(await db.query<Numbered<RecordRow>>(FIND_RECORDS, keyValues(keys)), keys.length, toRecord);
+}
+
+const OPEN_OF_RUN = statement(
+  "calls_open_of_run",
+  `SELECT ${CALL_COLUMNS} FROM calls c
+  WHERE c.project_id = $1 AND c.run_id = $2 AND c.seq > $3 AND c.state IN ('queued', 'claimed', 'deferred')
+  ORDER BY c.seq LIMIT $4`,
+);
+
+/** Open calls of a run in the order of their numbers, from the one after `afterSeq` on. */
+export async function openCallsOfRun(
+  db: Database,
+  projectId: number,
+  runId: string,
+  limit: number,
+  afterSeq = 0,
+): Promise<Call[]> {
+  return (await db.query<CallRow>(OPEN_OF_RUN, [projectId, runId, afterSeq, limit])).map(toCall);
+}
+
+const COUNT = statement(
+  "calls_count",
+  `SELECT count(*) FILTER (WHERE c.state IN ('queued', 'claimed', 'deferred')) AS open, count(*) AS total
+  FROM calls c WHERE c.project_id = $1 AND c.run_id = $2`,
+);
+
+/** How many calls a run has, and how many of them are open. */
+export async function countCalls(
+  db: Database,
+  projectId: number,
+  runId: string,
+): Promise<{ readonly open: number; readonly total: number }> {
+  const [row] = await db.query<{ open: number; total: number }>(COUNT, [projectId, runId]);
+  return row ?? { open: 0, total: 0 };
+}
+
+function refValues(refs: readonly CallRef[]): string[] {
+  return [
+    numberArray(refs.map(({ projectId }) => projectId)),
+    textArray(refs.map(({ runId }) => runId)),
+    numberArray(refs.map(({ seq }) => seq)),
+  ];
+}
+
+function keyValues(keys: readonly CallKey[]): string[] {
+  return [
+    numberArray(keys.map(({ projectId }) => projectId)),
+    textArray(keys.map(({ runId }) => runId)),
+    textArray(keys.map(({ key }) => key)),
+  ];
+}
+
+/** What was read, at the places of what was asked for. */
+function inPlace<Row extends { readonly n: number }, T>(
+  rows: readonly Row[],
+  length: number,
+  make: (row: Row) => T,
+): (T | null)[] {
+  const placed = new Array<T | null>(length).fill(null);
+  for (const row of rows) placed[row.n - 1] = make(row);
+  return placed;
+}

@@ -1,0 +1,201 @@
+import pg from "pg";
+import { classifyError } from "./database-error.js";
+import { findPrimary, listServers } from "./servers.js";
+import { statement, type Statement } from "./statement.js";
+
+export { classifyError, type ErrorClass } from "./database-error.js";
+export type { Statement } from "./statement.js";
+
+/** A PostgreSQL database, or one transaction on it. */
+export interface Database {
+  /** Runs one statement, in a transaction of its own outside {@link transaction}. `R` is what its rows are. */
+  query<R>(statement: Statement, values: readonly unknown[]): Promise<R[]>;
+  /** Runs several statements in one transaction: committed when `work` resolves, else rolled back. */
+  transaction<T>(work: (tx: Database) => Promise<T>): Promise<T>;
+  /** Waits for what runs, then closes all connections. */
+  close(): Promise<void>;
+}
+
+/** How to reach a database. */
+export interface DatabaseOptions {
+  /** `postgres://user@host:port/name`; several hosts, divided by commas: the first that takes writes. */
+  readonly url: string;
+  readonly maxConnections: number;
+  /**
+   * For poolers in transaction mode: nothing is prepared by name, and no setting is made when a connection
+   * starts. Default false.
+   */
+  readonly unnamed?: boolean;
+  /** Told of errors of idle connections; the pool has replaced them already. */
+  readonly onError: (error: unknown) => void;
+  /** What `pg_stat_activity` shows. Default `trunkline`. */
+  readonly applicationName?: string;
+}
+
+const CONNECT_TIMEOUT_MS = 10_000;
+/** Far above any statement here: only a connection that has silently died takes so long. */
+const QUERY_TIMEOUT_MS = 60_000;
+const IDLE_IN_TRANSACTION_MS = 10_000;
+const KEEP_ALIVE_MS = 10_000;
+
+/**
+ * Settings of every connection, sent with its start-up message. A prepared statement keeps a plan that may
+ * have been made while a table was empty, when reading all of it looks best; without those plans what is
+ * left are index look-ups, which is what every statement here wants.
+ */
+const SETTINGS = [
+  "-c TimeZone=UTC",
+  "-c DateStyle=ISO",
+  "-c jit=off",
+  "-c enable_seqscan=off",
+  "-c enable_hashjoin=off",
+  "-c enable_mergejoin=off",
+].join(" ");
+
+/** Connects on first use. Nothing is thrown here: the first query tells. */
+export function openDatabase(options: DatabaseOptions): Database {
+  return new PoolDatabase(options);
+}
+
+class PoolDatabase implements Database {
+  readonly #options: DatabaseOptions;
+  readonly #several: boolean;
+  #pool: Promise<pg.Pool> | undefined;
+  #closed = false;
+
+  constructor(options: DatabaseOptions) {
+    this.#options = options;
+    this.#several = listServers(options.url).length > 1;
+  }
+
+  async query<R>(statement: Statement, values: readonly unknown[]): Promise<R[]> {
+    return this.#withClient((client) => this.#run<R>(client, statement, values));
+  }
+
+  async transaction<T>(work: (tx: Database) => Promise<T>): Promise<T> {
+    return this.#withClient(async (client, spoil) => {
+      const tx: Database = {
+        query: (statement, values) => this.#run(client, statement, values),
+        transaction: (inner) => inner(tx),
+        close: async () => {},
+      };
+      await client.query("BEGIN");
+      let result: T;
+      try {
+        result = await work(tx);
+      } catch (error) {
+        // A connection that cannot even roll back is not used again; the first error is the one that tells.
+        await client.query("ROLLBACK").catch(spoil);
+        throw error;
+      }
+      await client.query("COMMIT");
+      return result;
+    });
+  }
+
+  async close(): Promise<void> {
+    this.#closed = true;
+    const pool = await this.#pool?.catch(() => undefined);
+    this.#pool = undefined;
+    await pool?.end();
+  }
+
+  async #withClient<T>(work: (client: pg.PoolClient, spoil: () => void) => Promise<T>): Promise<T> {
+    let client: pg.PoolClient | undefined;
+    let spoiled = false;
+    try {
+      client = await (await this.#connect()).connect();
+      return await work(client, () => {
+        spoiled = true;
+      });
+    } catch (error) {
+      if (classifyError(error) === "lost") {
+        spoiled = true;
+        if (this.#several && !this.#closed) this.#leave();
+      }
+      throw error;
+    } finally {
+      client?.release(spoiled);
+    }
+  }
+
+  async #run<R>(client: pg.PoolClient, { name, text }: Statement, values: readonly unknown[]): Promise<R[]> {
+    const named = this.#options.unnamed === true ? {} : { name };
+    const { rows } = await client.query<pg.QueryResultRow>({ ...named, text, values: [...values] });
+    // The statement's text says what its rows are; the driver cannot know.
+    return rows as R[];
+  }
+
+  #connect(): Promise<pg.Pool> {
+    if (this.#pool !== undefined) return this.#pool;
+    const pool = findPrimary(this.#options.url).then((server) => makePool(server, this.#options));
+    this.#pool = pool;
+    pool.catch(() => {
+      if (this.#pool === pool) this.#pool = undefined;
+    });
+    return pool;
+  }
+
+  /** Another server may take writes now: the next query looks for it. */
+  #leave(): void {
+    const pool = this.#pool;
+    this.#pool = undefined;
+    pool?.then((old) => old.end()).catch(this.#options.onError);
+  }
+}
+
+function makePool(server: string, options: DatabaseOptions): pg.Pool {
+  const pooled = options.unnamed === true;
+  const pool = new pg.Pool({
+    connectionString: pooled ? server : withSettings(server),
+    max: options.maxConnections,
+    application_name: options.applicationName ?? "trunkline",
+    connectionTimeoutMillis: CONNECT_TIMEOUT_MS,
+    query_timeout: QUERY_TIMEOUT_MS,
+    keepAlive: true,
+    keepAliveInitialDelayMillis: KEEP_ALIVE_MS,
+    types: makeTypes(),
+    ...(pooled ? {} : { options: SETTINGS, idle_in_transaction_session_timeout: IDLE_IN_TRANSACTION_MS }),
+  });
+  pool.on("error", options.onError);
+  // A connection in use reports its end by its query; without a listener the event would end the process.
+  pool.on("connect", (client) => client.on("error", () => {}));
+  return pool;
+}
+
+/** Our settings before those of the connection string, which would replace them as a whole. */
+function withSettings(server: string): string {
+  if (!server.includes("options=")) return server;
+  const url = new URL(server);
+  url.searchParams.set("options", `${SETTINGS} ${url.searchParams.get("options") ?? ""}`);
+  return url.href;
+}
+
+/** `bigint` as a number, since all of ours are safe integers; `json` as the text that it is. */
+function makeTypes(): pg.CustomTypesConfig {
+  const types = new pg.TypeOverrides();
+  types.setTypeParser(pg.types.builtins.INT8, Number);
+  types.setTypeParser(pg.types.builtins.JSON, (text) => text);
+  return types;
+}
+
+const DURABILITY = statement(
+  "durability",
+  "SELECT name, setting FROM pg_settings WHERE name IN ('fsync', 'synchronous_commit', 'full_page_writes')",
+);
+
+const DURABILITY_RISKS: Readonly<Record<string, string>> = {
+  fsync: "what was acknowledged is lost when the machine fails, and the database may be damaged",
+  full_page_writes: "the database may be damaged when the machine fails",
+  synchronous_commit: "what was acknowledged in the last moments is lost when PostgreSQL fails",
+};
+
+/** Warnings for settings of the server under which acknowledged work can be lost; none is the good case. */
+export async function checkDurability(db: Database): Promise<string[]> {
+  const rows = await db.query<{ name: string; setting: string }>(DURABILITY, []);
+  return rows
+    .filter(({ setting }) => setting === "off")
+    .map(
+      ({ name }) => `PostgreSQL runs with ${name} = off: ${DURABILITY_RISKS[name] ?? "it is not durable"}`,
+    );
+}

@@ -1,0 +1,64 @@
+import type { Call } from "../core/call.js";
+import type { Database } from "./database.js";
+import { CALL_COLUMNS, toCall, type CallRow } from "./rows.js";
+import { statement } from "./statement.js";
+
+/** A call of which due times have passed, by the database's clock. */
+export interface DueCall {
+  readonly call: Call;
+  readonly ready: boolean;
+  readonly attempt: boolean;
+  readonly defer: boolean;
+  readonly total: boolean;
+}
+
+interface DueRow extends CallRow {
+  readonly ready: boolean;
+  readonly attempt_passed: boolean;
+  readonly defer: boolean;
+  readonly total: boolean;
+}
+
+const TAKE = statement(
+  "due_take",
+  `WITH due AS (
+    SELECT project_id, run_id, seq FROM calls WHERE due_at <= now()
+    ORDER BY due_at LIMIT $1 FOR UPDATE SKIP LOCKED
+  )
+  UPDATE calls c SET due_at = now() + interval '5 seconds'
+  FROM due d WHERE c.project_id = d.project_id AND c.run_id = d.run_id AND c.seq = d.seq
+  RETURNING ${CALL_COLUMNS},
+    coalesce(c.ready_at <= now(), false) AS ready,
+    coalesce(c.attempt_timeout_at <= now(), false) AS attempt_passed,
+    coalesce(c.defer_timeout_at <= now(), false) AS defer,
+    coalesce(c.total_timeout_at <= now(), false) AS total`,
+);
+
+/**
+ * Calls that are due, the longest due first. Each is this node's for 5 s; what it then decides and saves sets
+ * the next due time, and if it dies another node finds the call again.
+ */
+export async function takeDue(db: Database, limit: number): Promise<DueCall[]> {
+  const rows = await db.query<DueRow>(TAKE, [limit]);
+  return rows.map((row) => ({
+    call: toCall(row),
+    ready: row.ready,
+    attempt: row.attempt_passed,
+    defer: row.defer,
+    total: row.total,
+  }));
+}
+
+const NEXT = statement(
+  "due_next",
+  `SELECT greatest(0, ceil(extract(epoch FROM least(
+      (SELECT min(due_at) FROM calls WHERE due_at IS NOT NULL),
+      (SELECT min(due_at) FROM runs WHERE due_at IS NOT NULL)
+    ) - now()) * 1000))::bigint AS ms`,
+);
+
+/** Milliseconds until the next call or run is due, 0 when one is already; null when none ever will be. */
+export async function nextDue(db: Database): Promise<number | null> {
+  const [row] = await db.query<{ readonly ms: number | null }>(NEXT, []);
+  return row?.ms ?? null;
+}

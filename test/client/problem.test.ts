@@ -1,0 +1,57 @@
+import { create } from "@bufbuild/protobuf";
+import { durationFromMs } from "@bufbuild/protobuf/wkt";
+import { Code, ConnectError } from "@connectrpc/connect";
+import { FailureSchema } from "@trunkline/proto/model";
+import { ProblemSchema, Reason } from "@trunkline/proto/problem";
+import { describe, expect, test } from "vitest";
+import { errorFromRpc, failureFromWire, isTransient } from "../../client/src/problem.js";
+
+const URL = "http://127.0.0.1:1";
+
+describe("errorFromRpc", () => {
+  test("the problem in an error's details is what the user sees", () => {
+    const detail = create(ProblemSchema, {
+      code: 9,
+      reason: Reason.RUN_ENDED,
+      message: "run_id: the run has ended",
+      metadata: { field: "run_id" },
+      retryAfter: durationFromMs(1500),
+    });
+    const thrown = new ConnectError("outer", Code.FailedPrecondition, undefined, [
+      { desc: ProblemSchema, value: detail },
+    ]);
+    expect(errorFromRpc(thrown, URL)).toMatchObject({
+      name: "TrunklineError",
+      reason: "RUN_ENDED",
+      code: "FAILED_PRECONDITION",
+      message: "run_id: the run has ended",
+      metadata: { field: "run_id" },
+      retryAfterMs: 1500,
+    });
+    expect(isTransient(thrown)).toBe(false);
+  });
+
+  test.each([
+    [Code.Unauthenticated, "UNAUTHENTICATED", false],
+    [Code.PermissionDenied, "PERMISSION_DENIED", false],
+    [Code.Unavailable, "UNAVAILABLE", true],
+    [Code.Internal, "UNAVAILABLE", true],
+    [Code.Unimplemented, "UNIMPLEMENTED", false],
+    [Code.InvalidArgument, "INVALID_FIELD", false],
+  ])("code %d without a problem has the reason %s", (code, reason, transient) => {
+    const error = new ConnectError("x", code);
+    expect(errorFromRpc(error, URL).reason).toBe(reason);
+    expect(isTransient(error)).toBe(transient);
+  });
+
+  test("a reason of a newer server reads as INTERNAL", () => {
+    const value = create(ProblemSchema, { code: 99, reason: 999 as Reason, message: "new" });
+    const error = new ConnectError("x", Code.Unknown, undefined, [{ desc: ProblemSchema, value }]);
+    expect(errorFromRpc(error, URL)).toMatchObject({ reason: "INTERNAL", code: undefined, message: "new" });
+  });
+});
+
+test("a failure of an unknown kind reads as the tool's", () => {
+  const failure = create(FailureSchema, { kind: 99, message: "m", dataJson: '{"id":9007199254740993}' });
+  expect(failureFromWire(failure)).toMatchObject({ kind: "tool", dataJson: '{"id":9007199254740993}' });
+});

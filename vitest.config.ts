@@ -1,0 +1,28 @@
+import { fileURLToPath } from "node:url";
+import { defineConfig } from "vitest/config";
+
+const source = (path: string): string => fileURLToPath(new URL(path, import.meta.url));
+
+/** Where to write the results as JSON as well; `.ci/run` reads its totals from there. */
+const report = process.env["TRUNKLINE_TEST_REPORT"];
+
+export default defineConfig({
+  resolve: {
+    // Tests read the sources, so that a stale build cannot pass; test/package looks at what is built.
+    alias: [
+      { find: /^@trunkline\/proto\/health$/, replacement: source("gen/src/grpc/health/v1/health_pb.ts") },
+      { find: /^@trunkline\/proto\/(.+)$/, replacement: source("gen/src/trunkline/v1/$1_pb.ts") },
+      { find: /^@trunkline\/sdk$/, replacement: source("client/src/index.ts") },
+      { find: /^trunkline$/, replacement: source("server/src/index.ts") },
+    ],
+  },
+  test: {
+    include: ["test/**/*.test.ts"],
+    globalSetup: ["test/support/global-setup.ts"],
+    pool: "forks",
+    maxWorkers: 2,
+    testTimeout: 30_000,
+    hookTimeout: 60_000,
+    reporters: report === undefined ? ["default"] : ["default", ["json", { outputFile: report }]],
+  },
+});
