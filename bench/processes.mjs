@@ -15,7 +15,7 @@ const here = (name) => fileURLToPath(new URL(name, import.meta.url));
 /** A PostgreSQL with fsync on, in a temporary folder, or the one that DATABASE_URL names. */
 export async function startPostgres() {
   if (process.env.DATABASE_URL !== undefined) {
-    return { url: process.env.DATABASE_URL, stop: async () => {} };
+    return { url: process.env.DATABASE_URL, stop: () => Promise.resolve() };
   }
   const folder = await mkdtemp(join(tmpdir(), "trunkline-bench-"));
   const server = await startEmbeddedPostgres({ dataDir: join(folder, "pg") });
@@ -60,10 +60,14 @@ async function query(url, text) {
 
 /** `trunkline serve` on a free port. */
 export async function startServer(databaseUrl, more = []) {
-  const child = spawn(process.execPath, [...nodeOptions(), BIN, "serve", "--insecure", "--port", "0", ...more], {
-    env: { ...process.env, DATABASE_URL: databaseUrl, TRUNKLINE_ROOT_KEY: "" },
-    stdio: ["ignore", "pipe", "inherit"],
-  });
+  const child = spawn(
+    process.execPath,
+    [...nodeOptions(), BIN, "serve", "--insecure", "--port", "0", ...more],
+    {
+      env: { ...process.env, DATABASE_URL: databaseUrl, TRUNKLINE_ROOT_KEY: "" },
+      stdio: ["ignore", "pipe", "inherit"],
+    },
+  );
   const lines = createInterface({ input: child.stdout });
   const [line] = await Promise.race([
     once(lines, "line"),
@@ -75,7 +79,9 @@ export async function startServer(databaseUrl, more = []) {
 }
 
 function nodeOptions() {
-  return process.env.BENCH_CPU_PROF === undefined ? [] : ["--cpu-prof", "--cpu-prof-dir", process.env.BENCH_CPU_PROF];
+  return process.env.BENCH_CPU_PROF === undefined
+    ? []
+    : ["--cpu-prof", "--cpu-prof-dir", process.env.BENCH_CPU_PROF];
 }
 
 /** A program of this folder that answers each message with one. */

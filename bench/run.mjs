@@ -21,10 +21,13 @@ function report(scenario, variant, metric, figures, unit) {
   const value = sorted[Math.floor(sorted.length / 2)];
   results.push({ scenario, variant, subject: "trunkline", metric, value, unit });
   const spread = sorted.length > 1 ? `  (${round(sorted[0])} to ${round(sorted.at(-1))})` : "";
-  console.log(`${scenario.padEnd(11)} ${variant.padEnd(14)} ${metric.padEnd(24)} ${round(value)} ${unit}${spread}`);
+  console.log(
+    `${scenario.padEnd(11)} ${variant.padEnd(14)} ${metric.padEnd(24)} ${round(value)} ${unit}${spread}`,
+  );
 }
 
-const round = (value) => (value >= 100 ? Math.round(value).toLocaleString("en") : Number(value.toPrecision(3)));
+const round = (value) =>
+  value >= 100 ? Math.round(value).toLocaleString("en") : Number(value.toPrecision(3));
 const percentile = (values, part) => [...values].sort((a, b) => a - b)[Math.floor(values.length * part)];
 
 /** Starts the three processes on a fresh database for the time of `work`. */
@@ -85,7 +88,12 @@ const scenarios = {
         const after = await database.counters();
         figures.p50.push(percentile(ms, 0.5));
         figures.p99.push(percentile(ms, 0.99));
-        figures.start50.push(percentile(times.map((time, call) => time - openedAt[call]), 0.5));
+        figures.start50.push(
+          percentile(
+            times.map((time, call) => time - openedAt[call]),
+            0.5,
+          ),
+        );
         figures.commits.push((after.commits - before.commits) / calls);
         figures.versions.push((after.versions - before.versions) / calls);
       }

@@ -3,7 +3,8 @@ import { Trunkline } from "@trunkline/sdk";
 
 const { url, concurrency, hold = false } = JSON.parse(process.env.BENCH_CONFIG);
 const trunkline = new Trunkline({ url });
-let letGo = () => {};
+/** @type {(value?: unknown) => void} */
+let letGo;
 const released = new Promise((resolve) => {
   letGo = resolve;
 });

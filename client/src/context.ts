@@ -132,7 +132,14 @@ export class HandlerContext implements ToolContext {
     return token;
   }
 
-  async defer(options: DeferOptions = {}): Promise<Deferred> {
+  defer(options: DeferOptions = {}): Promise<Deferred> {
+    const deferred = this.#defer(options);
+    // A handler that does not wait for it must not end the process.
+    deferred.catch(() => undefined);
+    return deferred;
+  }
+
+  async #defer(options: DeferOptions): Promise<Deferred> {
     const { timeout, token } = options;
     const timeoutMs = timeout === undefined ? undefined : parseDuration(timeout, "timeout");
     if (token !== undefined && !this.#tokens.has(token)) {

@@ -1,6 +1,7 @@
 import { randomUUID } from "node:crypto";
 import { create } from "@bufbuild/protobuf";
 import { NewCallSchema, type CallSpec, type DriveResponse, type Opened } from "@trunkline/proto/call";
+import type { Outcome as WireOutcome } from "@trunkline/proto/model";
 import { abortReason, onAbort } from "./abort.js";
 import { outcomeFromWire, type Outcome } from "./call.js";
 import { DriveStream, type DriveStreamOwner, type OpenItem } from "./drive-stream.js";
@@ -133,12 +134,7 @@ export class Drive implements DriveStreamOwner, WatchPort {
       if (isPassing(error)) this.#sendAgain(request, error);
       else this.#take(request)?.reject(error);
     }
-    for (const outcome of frame.outcomes) {
-      const call = this.#calls.get(outcome.callId);
-      if (call === undefined) continue;
-      this.#calls.delete(outcome.callId);
-      call.end(outcomeFromWire(outcome));
-    }
+    for (const outcome of frame.outcomes) this.#onOutcome(outcome);
     for (const { callId, problem } of frame.unwatched) {
       this.#onUnwatched(callId, problem === undefined ? unexplained() : errorFromProblem(problem));
     }
@@ -175,6 +171,21 @@ export class Drive implements DriveStreamOwner, WatchPort {
     this.#calls.set(call.callId, call);
     const active = this.#keeper.active;
     if (active !== undefined && call.stream !== active) this.#watch(call, active);
+  }
+
+  #onOutcome(outcome: WireOutcome): void {
+    const call = this.#calls.get(outcome.callId);
+    if (call === undefined) return;
+    this.#calls.delete(outcome.callId);
+    let read: Outcome;
+    try {
+      read = outcomeFromWire(outcome);
+    } catch (cause) {
+      // One outcome that cannot be read must not end the stream for all others.
+      call.fail(new TrunklineError("INTERNAL", `${outcome.callId}: its outcome is not JSON`, { cause }));
+      return;
+    }
+    call.end(read);
   }
 
   /** The server cannot take it now; on another stream it would be sent again anyway. */

@@ -47,6 +47,8 @@ export interface StopOptions {
 const DEFAULT_CONCURRENCY = 10;
 const MAX_POLL_WAIT_MS = 60_000;
 const NAME_BYTES = 256;
+const MAX_TOOLS = 1_000;
+const TOOL_NAME = /^[A-Za-z0-9_.-]{1,128}$/;
 
 /**
  * Runs tools for as long as it is not stopped, whatever happens to connections and servers. Made by
@@ -149,7 +151,11 @@ function checkOptions(options: WorkerOptions): { name: string; handlers: Readonl
     new TrunklineError("INVALID_FIELD", `${field}: ${message}`, { metadata: { field } });
   const handlers = new Map(Object.entries(options.tools));
   if (handlers.size === 0) throw refuse("tools", "it is empty; allowed is one handler or more, by tool name");
+  if (handlers.size > MAX_TOOLS) throw refuse("tools", `${handlers.size}; allowed are at most ${MAX_TOOLS}`);
   for (const [tool, handler] of handlers) {
+    if (!TOOL_NAME.test(tool)) {
+      throw refuse("tools", `${JSON.stringify(tool)}; allowed are names of 1 to 128 of A-Z a-z 0-9 _ . -`);
+    }
     // What comes from JavaScript may be anything.
     const given: unknown = handler;
     if (typeof given !== "function") throw refuse(`tools.${tool}`, `${typeof given}; allowed is a function`);

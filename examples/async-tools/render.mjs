@@ -52,7 +52,8 @@ async function settle({ callId, attempt, month }, result) {
     console.log(`settled the report of ${month}  (call ${callId})`);
   } catch (error) {
     // Canceled, timed out or tried again meanwhile: nobody waits for this answer any more.
-    const late = error instanceof TrunklineError && /^(CALL_ENDED|STALE_ATTEMPT|NOT_FOUND)$/.test(error.reason);
+    const late =
+      error instanceof TrunklineError && /^(CALL_ENDED|STALE_ATTEMPT|NOT_FOUND)$/.test(error.reason);
     if (!late) throw error;
     console.log(`the report of ${month} comes too late: ${error.message}`);
   }

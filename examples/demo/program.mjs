@@ -88,9 +88,10 @@ export class Program {
    *
    * @returns {Promise<End>}
    */
-  kill() {
+  async kill() {
     this.#ending = true;
-    this.#signal("SIGKILL");
+    // The whole group, should it have started something itself.
+    this.#signal("SIGKILL", -this.pid);
     return this.ended;
   }
 
@@ -101,7 +102,7 @@ export class Program {
    */
   async stop() {
     this.#ending = true;
-    this.#signal("SIGTERM");
+    this.#signal("SIGTERM", this.pid);
     const timer = new AbortController();
     const late = delay(STOP_MS, "late", { signal: timer.signal }).catch(() => "stopped");
     const first = await Promise.race([this.ended, late]);
@@ -109,11 +110,13 @@ export class Program {
     return first === "late" ? this.kill() : this.ended;
   }
 
-  /** @param {NodeJS.Signals} signal */
-  #signal(signal) {
-    if (this.#child.exitCode !== null || this.#child.signalCode !== null) return;
-    // The whole group, should it have started something itself.
-    if (this.#child.pid !== undefined) process.kill(-this.#child.pid, signal);
+  /**
+   * @param {NodeJS.Signals} signal
+   * @param {number} target A process, or less than 0: a group.
+   */
+  #signal(signal, target) {
+    if (target === 0 || this.#child.exitCode !== null || this.#child.signalCode !== null) return;
+    process.kill(target, signal);
   }
 
   /**

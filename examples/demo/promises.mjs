@@ -28,9 +28,23 @@ export class Promises {
   check(promise, seen, facts) {
     const wrong = Object.keys(facts).filter((fact) => facts[fact] !== true);
     const kept = wrong.length === 0;
-    const found = kept ? seen : `${seen}. Not so: ${wrong.join("; ")}`;
-    this.#checked.push({ promise, kept, seen: found });
-    this.#terminal.verdict(kept, promise, found);
+    this.#note({ promise, kept, seen: kept ? seen : `${seen}. But not so: ${wrong.join("; ")}` });
+  }
+
+  /**
+   * Notes a promise as broken, and shows it.
+   *
+   * @param {string} promise
+   * @param {string} seen
+   */
+  broken(promise, seen) {
+    this.#note({ promise, kept: false, seen });
+  }
+
+  /** @param {Checked} checked */
+  #note(checked) {
+    this.#checked.push(checked);
+    this.#terminal.verdict(checked.kept, checked.promise, checked.seen);
   }
 
   /** @returns {readonly Checked[]} */

@@ -26,7 +26,9 @@ const GONE_MS = 10_000;
  */
 export class Stage {
   #terminal;
-  #story = new AbortController();
+  #story;
+  /** @type {Promise<never>} */
+  #interrupted;
   /** @type {Set<Program>} */
   #programs = new Set();
   /** @type {Set<number>} */
@@ -40,27 +42,30 @@ export class Stage {
   /**
    * @param {import("./terminal.mjs").Terminal} terminal
    * @param {string} folder
+   * @param {AbortController} story Aborted when the story is not to go on; whatever it waits for fails then.
    */
-  constructor(terminal, folder) {
+  constructor(terminal, folder, story) {
     this.#terminal = terminal;
+    this.#story = story;
     this.folder = folder;
+    this.#interrupted = new Promise((_, reject) => {
+      story.signal.addEventListener("abort", () => reject(story.signal.reason));
+    });
+    // Nobody may be waiting when it happens.
+    this.#interrupted.catch(() => undefined);
   }
 
   /**
    * Makes a stage with an empty temporary folder.
    *
    * @param {import("./terminal.mjs").Terminal} terminal
+   * @param {AbortController} story As for the constructor.
    */
-  static async build(terminal) {
+  static async build(terminal, story) {
     const folder = await mkdtemp(join(tmpdir(), "trunkline-demo-"));
     // As root, PostgreSQL runs under an account that must be able to get in; it guards its own folder.
     await chmod(folder, 0o755);
-    return new Stage(terminal, folder);
-  }
-
-  /** Aborts when the story is not to go on. */
-  get signal() {
-    return this.#story.signal;
+    return new Stage(terminal, folder, story);
   }
 
   get ledgerFile() {
@@ -82,27 +87,20 @@ export class Stage {
   }
 
   /**
-   * Ends the story early: whatever it waits for fails with this.
-   *
-   * @param {Error} reason
-   */
-  interrupt(reason) {
-    this.#story.abort(reason);
-  }
-
-  /**
    * Starts the server; again, on the same port and the same data.
    *
    * @returns {Promise<Program>}
    */
   async startServer() {
-    const args = [TRUNKLINE, "dev", "--port", `${this.#port}`, "--heartbeat-interval", HEARTBEAT_INTERVAL];
+    const args = ["dev", "--port", `${this.#port}`, "--heartbeat-interval", HEARTBEAT_INTERVAL];
+    this.#terminal.act(`npx trunkline ${args.join(" ")}`);
     // Its notes are for operators; they are shown when something goes wrong.
-    const server = this.#start("server", args, { cwd: this.folder, onNote: () => undefined });
+    const server = this.#start("server", [TRUNKLINE, ...args], { cwd: this.folder, onNote: () => undefined });
     this.#server = server;
     const url = await this.result(server, START_MS, (line) => /^ready (http:\S+)$/.exec(line)?.[1]);
+    this.#terminal.relay("server", `ready ${url}  (process ${server.pid})`);
     this.#port = Number(new URL(url).port);
-    this.#client ??= new Trunkline({ url, onWarning: () => undefined });
+    this.#client ??= new Trunkline({ url, retryFor: "5s", onWarning: () => undefined });
     for (const pid of await this.#findPostgres()) this.#postgresPids.add(pid);
     return server;
   }
@@ -133,7 +131,9 @@ export class Stage {
    * @param {string[]} [args]
    */
   startProgram(name, file, args = []) {
-    return this.#start(name, [join(ROOT, "examples", file), ...args], { cwd: this.folder });
+    return this.#start(name, this.#showCommand([join(ROOT, "examples", file), ...args]), {
+      cwd: this.folder,
+    });
   }
 
   /**
@@ -144,10 +144,10 @@ export class Stage {
    */
   async startWorker(name, file) {
     let runs = false;
-    const worker = this.#start(name, [join(ROOT, "examples", file), name], {
+    const worker = this.#start(name, this.#showCommand([join(ROOT, "examples", file), name]), {
       cwd: this.folder,
       onResult: (line) => {
-        this.#terminal.relay(name, line);
+        this.#terminal.relay(name, runs ? line : `${line}  (process ${worker.pid})`);
         runs = true;
       },
     });
@@ -167,6 +167,24 @@ export class Stage {
   }
 
   /**
+   * Waits for something that a program does, unless the story is over before.
+   *
+   * @template T
+   * @param {Promise<T>} event
+   * @returns {Promise<T>}
+   */
+  async meanwhile(event) {
+    const seen = await Promise.race([event, this.#interrupted]);
+    this.#story.signal.throwIfAborted();
+    return seen;
+  }
+
+  /** The programs that have not ended. */
+  runningPrograms() {
+    return [...this.#programs].filter(({ pid }) => isAlive(-pid));
+  }
+
+  /**
    * Looks until there is something to see, or the story is over.
    *
    * @template T
@@ -175,7 +193,7 @@ export class Stage {
    * @param {number} [timeoutMs]
    */
   until(what, look, timeoutMs = WAIT_MS) {
-    return until(what, look, { signal: this.signal, timeoutMs });
+    return until(what, look, { signal: this.#story.signal, timeoutMs });
   }
 
   /**
@@ -188,7 +206,7 @@ export class Stage {
    * @returns {Promise<T>}
    */
   async result(program, timeoutMs, read) {
-    const line = await this.until(`a result of ${program.name}`, () => program.takeResult(), timeoutMs);
+    const line = await this.until(`what ${program.name} answers`, () => program.takeResult(), timeoutMs);
     const value = read(line);
     if (value === undefined) throw new Error(`${program.name} printed "${line}"`);
     return value;
@@ -212,7 +230,8 @@ export class Stage {
   async clear() {
     await this.#client?.close();
     const others = [...this.#programs].filter((program) => program !== this.#server);
-    await Promise.all(others.map((program) => program.stop()));
+    // Those that could finish what they do have been asked to before, or the story has ended early.
+    await Promise.all(others.map((program) => program.kill()));
     await this.#server?.stop();
     await this.#endPostgres();
     await rm(this.folder, { recursive: true, force: true, maxRetries: 5 });
@@ -221,8 +240,7 @@ export class Stage {
 
   /** @returns {Promise<string[]>} What of this stage still runs or exists. */
   async leftovers() {
-    const programs = [...this.#programs].filter(({ pid }) => isAlive(-pid));
-    const left = programs.map(({ name, pid }) => `${name} (process ${pid})`);
+    const left = this.runningPrograms().map(({ name, pid }) => `${name} (process ${pid})`);
     for (const pid of this.#postgresPids) if (isAlive(pid)) left.push(`PostgreSQL (process ${pid})`);
     const entries = await readdir(this.folder).catch(() => undefined);
     if (entries !== undefined) left.push(this.folder);
@@ -235,17 +253,26 @@ export class Stage {
    * @param {{ cwd: string, onNote?: (line: string) => void, onResult?: (line: string) => void }} options
    */
   #start(name, args, { cwd, onNote, onResult }) {
-    this.signal.throwIfAborted();
+    this.#story.signal.throwIfAborted();
     const program = new Program(name, args, {
       ...{ cwd, env: this.#environment() },
       onNote: onNote ?? ((line) => this.#terminal.relay(name, line)),
       ...(onResult && { onResult }),
       onSurprise: ({ status, signal }) => {
-        this.interrupt(new Error(`${name} ended by itself, with ${signal ?? `status ${status}`}`));
+        this.#story.abort(new Error(`${name} ended by itself, with ${signal ?? `status ${status}`}`));
       },
     });
     this.#programs.add(program);
     return program;
+  }
+
+  /**
+   * @param {string[]} args
+   * @returns {string[]} The same.
+   */
+  #showCommand(args) {
+    this.#terminal.act(`node ${args.map((arg) => arg.replace(ROOT, "")).join(" ")}`);
+    return args;
   }
 
   /** The user's environment without what would lead programs to another server or database. */
@@ -265,11 +292,10 @@ export class Stage {
     };
   }
 
-  /** Should the server have died without stopping it. */
+  /** Should the server have died without stopping it. Its lock file is gone once it has ended in order. */
   async #endPostgres() {
-    for (const pid of await this.#findPostgres()) this.#postgresPids.add(pid);
     for (const signal of /** @type {const} */ (["SIGINT", "SIGQUIT", "SIGKILL"])) {
-      const running = [...this.#postgresPids].filter(isAlive);
+      const running = (await this.#findPostgres()).filter(isAlive);
       if (running.length === 0) return;
       for (const pid of running) process.kill(pid, signal);
       await until("PostgreSQL's end", () => !running.some(isAlive) || undefined, {

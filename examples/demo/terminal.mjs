@@ -1,6 +1,6 @@
 /** Widest line that the demo writes by itself. */
-const WIDTH = 96;
-const NAME_WIDTH = 9;
+const WIDTH = 100;
+const NAME_WIDTH = 8;
 const UUID = /[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{8}([0-9a-f]{4})/g;
 
 /**
@@ -24,10 +24,22 @@ export const formatTime = (ms) => (ms < 1000 ? `${Math.round(ms)} ms` : `${(ms /
  */
 export const formatEuro = (cents) => `${(cents / 100).toFixed(2)} EUR`;
 
+/**
+ * Whether to write in colours: only on a terminal that has them and whose user did not refuse (no-color.org).
+ *
+ * @param {{ isTTY?: boolean }} stream
+ * @param {NodeJS.ProcessEnv} environment
+ * @returns {boolean}
+ */
+export function wantsColours({ isTTY = false }, { NO_COLOR = "", TERM }) {
+  return isTTY && NO_COLOR === "" && TERM !== "dumb";
+}
+
 /** Tells the story: headings, sentences, what programs say, and what came of promises. */
 export class Terminal {
   #write;
   #colours;
+  #startedAt = performance.now();
 
   /**
    * @param {(text: string) => void} write
@@ -36,17 +48,6 @@ export class Terminal {
   constructor(write, colours) {
     this.#write = write;
     this.#colours = colours;
-  }
-
-  /**
-   * The process's standard output, in colours if it is a terminal whose user did not refuse them.
-   *
-   * @returns {Terminal}
-   */
-  static standard() {
-    const { NO_COLOR = "", TERM } = process.env;
-    const colours = process.stdout.isTTY && NO_COLOR === "" && TERM !== "dumb";
-    return new Terminal((text) => process.stdout.write(text), colours);
   }
 
   /** @param {string} text */
@@ -68,26 +69,33 @@ export class Terminal {
    * @param {string} text
    */
   say(text) {
-    this.#write(`${wrap(text, WIDTH - 3).map((line) => `   ${line}\n`).join("")}`);
+    this.#write(
+      `${wrap(text, WIDTH - 3)
+        .map((line) => `   ${line}\n`)
+        .join("")}`,
+    );
   }
 
   /**
-   * What a program said.
+   * What a program said, with the seconds since the beginning.
    *
    * @param {string} name
    * @param {string} text
    */
   relay(name, text) {
-    this.#write(`   ${this.#paint("2", `${name.padEnd(NAME_WIDTH)} │ ${shorten(text)}`)}\n`);
+    const head = `${this.#clock()}  ${name.padEnd(NAME_WIDTH)} │ `;
+    const [first = "", ...others] = wrap(shorten(text), WIDTH - head.length);
+    this.#write(`${this.#paint("2", `${head}${first}`)}\n`);
+    for (const line of others) this.#write(`${this.#paint("2", `${"│ ".padStart(head.length)}${line}`)}\n`);
   }
 
   /**
-   * Something that the demo does to a program.
+   * Something that the demo does.
    *
    * @param {string} text
    */
   act(text) {
-    this.#write(`   ${this.#paint("33", `▸ ${shorten(text)}`)}\n`);
+    this.#write(`${this.#paint("2", this.#clock())}  ${this.#paint("33", `▸ ${shorten(text)}`)}\n`);
   }
 
   /**
@@ -101,6 +109,10 @@ export class Terminal {
     const mark = kept ? this.#paint("32", "✔") : this.#paint("1;31", "✘");
     this.#write(` ${mark} ${promise}\n`);
     for (const line of wrap(shorten(seen), WIDTH - 5)) this.#write(`     ${line}\n`);
+  }
+
+  #clock() {
+    return ((performance.now() - this.#startedAt) / 1000).toFixed(1).padStart(8);
   }
 
   /**

@@ -21,7 +21,8 @@ if (name === undefined) {
 } else {
   const question = questions.find((candidate) => candidate.name === name);
   const answer = words.join(" ");
-  if (question === undefined) fail(`no question ${name}; open are: ${list(questions.map((open) => open.name))}`);
+  if (question === undefined)
+    fail(`no question ${name}; open are: ${list(questions.map((open) => open.name))}`);
   else if (!question.options.includes(answer)) {
     fail(`answer "${answer}"; allowed are: ${list(question.options)}`);
   } else await complete(question, answer);

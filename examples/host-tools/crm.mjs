@@ -59,7 +59,7 @@ export class Crm {
   }
 
   /**
-   * The address of this shop's that a mistyped one probably means: at most two letters apart.
+   * The address of this shop's that a mistyped one probably means: one letter apart.
    *
    * @param {string} shop
    * @param {string} email
@@ -70,7 +70,7 @@ export class Crm {
       .filter((customer) => customer.shop === shop)
       .map((customer) => ({ email: customer.email, distance: editDistance(customer.email, email) }))
       .sort((a, b) => a.distance - b.distance)[0];
-    return near !== undefined && near.distance <= 2 ? near.email : undefined;
+    return near !== undefined && near.distance === 1 ? near.email : undefined;
   }
 
   /**

@@ -44,7 +44,9 @@ export class Inbox {
   async list() {
     const names = await readdir(this.#folder).catch(() => []);
     const shown = names.filter((name) => name.endsWith(".json")).sort();
-    return Promise.all(shown.map(async (name) => JSON.parse(await readFile(join(this.#folder, name), "utf8"))));
+    return Promise.all(
+      shown.map(async (name) => JSON.parse(await readFile(join(this.#folder, name), "utf8"))),
+    );
   }
 
   /**

@@ -81,7 +81,11 @@ const tools = {
 };
 
 const trunkline = new Trunkline();
-const worker = trunkline.worker({ toolset: TOOLSET, tools, ...(process.argv[2] && { name: process.argv[2] }) });
+const worker = trunkline.worker({
+  toolset: TOOLSET,
+  tools,
+  ...(process.argv[2] && { name: process.argv[2] }),
+});
 console.log(`${worker.name} takes calls`);
 
 // Finishes what it has begun, hands back what it has not, then ends.

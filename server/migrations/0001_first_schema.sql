@@ -1,6 +1,8 @@
 -- Names are compared byte by byte (COLLATE "C"): faster, and no index changes its order when the system's
--- collation does. There are no foreign keys: the inserts lock the rows that they depend on themselves, once
--- for each row and not once for each reference.
+-- collation does. There are no foreign keys: the inserts lock the rows that they depend on themselves.
+--
+-- Of two indexes that its statistics cannot tell apart, as on a new table, the planner takes the one that was
+-- made last. So primary keys come after the other indexes that begin like them, and calls_turn after that.
 
 CREATE TYPE run_state AS ENUM ('active', 'ended');
 CREATE TYPE call_state AS ENUM ('queued', 'claimed', 'deferred', 'succeeded', 'failed', 'canceled');
@@ -54,7 +56,6 @@ CREATE TABLE runs (
   key text COLLATE "C",
   toolset text COLLATE "C",
   labels jsonb NOT NULL,
-  PRIMARY KEY (project_id, id),
   CONSTRAINT runs_ended CHECK ((state = 'ended') = (ended_at IS NOT NULL)),
   CONSTRAINT runs_ttl CHECK ((ttl_ms IS NULL) = (expires_at IS NULL)),
   CONSTRAINT runs_due CHECK (due_at IS NOT NULL OR state = 'ended' OR expires_at IS NULL),
@@ -65,6 +66,7 @@ CREATE UNIQUE INDEX runs_key ON runs (project_id, key) WHERE key IS NOT NULL;
 CREATE INDEX runs_namespace ON runs (project_id, namespace, id);
 CREATE INDEX runs_due ON runs (due_at) WHERE due_at IS NOT NULL;
 CREATE INDEX runs_ended ON runs (ended_at) WHERE state = 'ended' AND due_at IS NULL;
+ALTER TABLE runs ADD PRIMARY KEY (project_id, id);
 
 CREATE TABLE calls (
   -- The place in the queue; a call keeps it when it is queued again.
@@ -116,7 +118,6 @@ CREATE TABLE calls (
   tokens json,
   -- The last failed attempts, the oldest first; null: none.
   attempts json[],
-  PRIMARY KEY (project_id, run_id, seq),
   CONSTRAINT calls_key UNIQUE (project_id, run_id, key),
   CONSTRAINT calls_claim CHECK (
     CASE
@@ -151,6 +152,7 @@ CREATE INDEX calls_claimable_by_namespace ON calls (project_id, namespace, tool,
   WHERE state = 'queued' AND NOT backing_off;
 CREATE INDEX calls_held ON calls (project_id, session) WHERE state = 'claimed';
 CREATE INDEX calls_due ON calls (due_at) WHERE due_at IS NOT NULL;
+ALTER TABLE calls ADD PRIMARY KEY (project_id, run_id, seq);
 CREATE INDEX calls_turn ON calls (project_id, run_id, turn) WHERE turn IS NOT NULL;
 
 -- Renewed every few seconds: nothing that is renewed is indexed, and pages have room, so that a renewal
@@ -172,12 +174,12 @@ CREATE TABLE sessions (
   sdk text COLLATE "C" NOT NULL,
   toolset text COLLATE "C",
   tools text[] COLLATE "C" NOT NULL,
-  PRIMARY KEY (project_id, id),
   CONSTRAINT sessions_session_id UNIQUE (project_id, session_id, namespace),
   CONSTRAINT sessions_detached CHECK ((state = 'attached') = (detached_at IS NULL))
 ) WITH (fillfactor = 50);
 
 CREATE INDEX sessions_id ON sessions (id);
+ALTER TABLE sessions ADD PRIMARY KEY (project_id, id);
 
 CREATE TABLE nodes (
   started_at timestamptz NOT NULL DEFAULT now(),

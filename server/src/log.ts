@@ -33,6 +33,9 @@ export function errorLogger(log: Log): (error: unknown) => void {
     }
     if (last.size > 100) last.clear();
     last.set(message, { at: now, left: 0 });
-    log.error({ err: error, ...(seen === undefined || seen.left === 0 ? {} : { leftOut: seen.left }) }, message);
+    log.error(
+      { err: error, ...(seen === undefined || seen.left === 0 ? {} : { leftOut: seen.left }) },
+      message,
+    );
   };
 }

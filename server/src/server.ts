@@ -1,29 +1,10 @@
 import { randomUUID } from "node:crypto";
-import { connectNodeAdapter } from "@connectrpc/connect-node";
-import type { ConnectRouter } from "@connectrpc/connect";
-import { Health } from "@trunkline/proto/health";
-import { AdminService } from "@trunkline/proto/admin";
-import { CallService } from "@trunkline/proto/call";
-import { RunService } from "@trunkline/proto/run";
-import { TaskService } from "@trunkline/proto/task";
-import { ToolsetService } from "@trunkline/proto/toolset";
-import { WorkerService } from "@trunkline/proto/worker";
-import { LIMITS } from "./core/limits.js";
 import { Exchange } from "./exchange/exchange.js";
 import { errorLogger, type Log } from "./log.js";
 import { Maintenance } from "./maintenance/maintenance.js";
-import { adminService } from "./service/admin-service.js";
-import { Authenticator, scopeOf } from "./service/auth.js";
-import { callService } from "./service/call-service.js";
-import { serviceDeps, type ServiceDeps } from "./service/deps.js";
-import { DriveStream } from "./service/drive-stream.js";
-import { healthService } from "./service/health-service.js";
-import { serviceInterceptor } from "./service/interceptors.js";
-import { listen, type Listener, type TlsFiles } from "./service/listener.js";
-import { runService } from "./service/run-service.js";
-import { taskService } from "./service/task-service.js";
-import { toolsetService } from "./service/toolset-service.js";
-import { workerService } from "./service/worker-service.js";
+import { serviceDeps } from "./service/deps.js";
+import { listen, type TlsFiles } from "./service/listener.js";
+import { serviceHandler } from "./service/routes.js";
 import { checkDurability, openDatabase, type Database } from "./store/database.js";
 import { migrate } from "./store/migrate.js";
 import { registerNode, removeNode } from "./store/sessions.js";
@@ -92,7 +73,11 @@ export async function startServer(options: ServerOptions): Promise<Server> {
   }
 }
 
-async function serve(options: ServerOptions, db: Database, onError: (error: unknown) => void): Promise<Server> {
+async function serve(
+  options: ServerOptions,
+  db: Database,
+  onError: (error: unknown) => void,
+): Promise<Server> {
   const { log } = options;
   const nodeId = randomUUID();
   const heartbeatIntervalMs = options.heartbeatIntervalMs ?? DEFAULT_HEARTBEAT_MS;
@@ -101,7 +86,14 @@ async function serve(options: ServerOptions, db: Database, onError: (error: unkn
   const maintenance = new Maintenance({ exchange, retentionMs: options.retentionMs ?? null, onError });
   const deps = serviceDeps(exchange, onError);
   let serving = true;
-  const listener = await listenFor(options, deps, () => serving);
+  const auth = { rootKey: options.rootKey, insecure: options.insecure ?? false };
+  const listener = await listen({
+    host: options.host ?? "127.0.0.1",
+    port: options.port ?? DEFAULT_PORT,
+    ...(options.tls === undefined ? {} : { tls: options.tls }),
+    handler: serviceHandler(deps, auth, () => serving),
+    onError,
+  });
   maintenance.start();
   log.info({ node: nodeId, url: listener.url }, "serving");
   let stopped: Promise<void> | null = null;
@@ -121,32 +113,4 @@ async function serve(options: ServerOptions, db: Database, onError: (error: unkn
     nodeId,
     stop: ({ graceMs = DEFAULT_GRACE_MS } = {}) => (stopped ??= stop(graceMs)),
   };
-}
-
-function listenFor(options: ServerOptions, deps: ServiceDeps, isServing: () => boolean): Promise<Listener> {
-  const authenticator = new Authenticator({ rootKey: options.rootKey, insecure: options.insecure ?? false });
-  const routes = (router: ConnectRouter): void => {
-    router.service(WorkerService, workerService(deps));
-    router.service(CallService, {
-      ...callService(deps),
-      drive: (requests, context) => new DriveStream(deps, scopeOf(context), context.signal).run(requests),
-    });
-    router.service(TaskService, taskService(deps));
-    router.service(RunService, runService(deps));
-    router.service(ToolsetService, toolsetService(deps));
-    router.service(AdminService, adminService());
-    router.service(Health, healthService(isServing, deps.streams));
-  };
-  return listen({
-    host: options.host ?? "127.0.0.1",
-    port: options.port ?? DEFAULT_PORT,
-    ...(options.tls === undefined ? {} : { tls: options.tls }),
-    handler: connectNodeAdapter({
-      routes,
-      interceptors: [serviceInterceptor(authenticator, deps.onError)],
-      readMaxBytes: LIMITS.frameBytes,
-      writeMaxBytes: 4 * LIMITS.frameBytes,
-    }),
-    onError: deps.onError,
-  });
 }

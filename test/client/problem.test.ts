@@ -1,7 +1,7 @@
 import { create } from "@bufbuild/protobuf";
 import { durationFromMs } from "@bufbuild/protobuf/wkt";
 import { Code, ConnectError } from "@connectrpc/connect";
-import { FailureSchema } from "@trunkline/proto/model";
+import { FailureSchema, type FailureKind } from "@trunkline/proto/model";
 import { ProblemSchema, Reason } from "@trunkline/proto/problem";
 import { describe, expect, test } from "vitest";
 import { errorFromRpc, failureFromWire, isTransient } from "../../client/src/problem.js";
@@ -45,13 +45,15 @@ describe("errorFromRpc", () => {
   });
 
   test("a reason of a newer server reads as INTERNAL", () => {
-    const value = create(ProblemSchema, { code: 99, reason: 999 as Reason, message: "new" });
+    const unknown = JSON.parse("999") as Reason;
+    const value = create(ProblemSchema, { code: 99, reason: unknown, message: "new" });
     const error = new ConnectError("x", Code.Unknown, undefined, [{ desc: ProblemSchema, value }]);
     expect(errorFromRpc(error, URL)).toMatchObject({ reason: "INTERNAL", code: undefined, message: "new" });
   });
 });
 
 test("a failure of an unknown kind reads as the tool's", () => {
-  const failure = create(FailureSchema, { kind: 99, message: "m", dataJson: '{"id":9007199254740993}' });
+  const kind = JSON.parse("99") as FailureKind;
+  const failure = create(FailureSchema, { kind, message: "m", dataJson: '{"id":9007199254740993}' });
   expect(failureFromWire(failure)).toMatchObject({ kind: "tool", dataJson: '{"id":9007199254740993}' });
 });

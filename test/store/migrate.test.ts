@@ -67,7 +67,9 @@ describe("migrate", () => {
   test("many at once in one process come up as well (S09)", async () => {
     const url = await makeEmpty();
     const results = await Promise.all(Array.from({ length: 6 }, () => migrate(url)));
-    expect(results.flatMap(({ applied }) => applied)).toEqual((await listMigrations()).map(({ name }) => name));
+    expect(results.flatMap(({ applied }) => applied)).toEqual(
+      (await listMigrations()).map(({ name }) => name),
+    );
   });
 
   test("the project `default` has the number 1 from the start", async () => {

@@ -9,7 +9,7 @@ import {
 import type { Command } from "commander";
 import { TrunklineError } from "../core/error.js";
 import { withClient, type ClientContext } from "./client-context.js";
-import { failureDocument, outcomeDocument } from "./documents.js";
+import { outcomeDocument } from "./documents.js";
 import { readPayload } from "./input-text.js";
 import { addLabel, durationText, wholeNumber, type Labels } from "./option-values.js";
 import type { Output } from "./output.js";
@@ -75,7 +75,7 @@ export function addCall(program: Command): void {
     .addHelpText("after", EXAMPLE)
     .action(async (tool: string, json: string | undefined, flags: CallFlags, command: Command) => {
       refuseRunFlags(flags);
-      const input = await readPayload(json ?? "{}", "JSON");
+      const input = await readPayload(json ?? "{}", "input");
       await withClient(command, (context) => call(context, { tool, input, flags }));
     });
 }
@@ -154,21 +154,20 @@ function policyOf({ timeout, attemptTimeout, maxAttempts, atMostOnce }: CallFlag
 async function cancel(handle: CallHandle, output: Output): Promise<void> {
   const state = await handle.cancel();
   const message = `interrupted; call ${handle.id} is ${state}`;
-  output.error({ reason: "CANCELED", message, metadata: { id: handle.id, state } }, message);
+  if (output.json) output.errorDocument({ reason: "CANCELED", message, metadata: { id: handle.id, state } });
+  else output.error(message);
   process.exitCode = 1;
 }
 
 function report(output: Output, outcome: Outcome): void {
-  if (output.json) output.document(outcomeDocument(outcome));
-  if (outcome.state === "succeeded") {
-    if (!output.json) output.jsonText(outcome.resultJson);
-    return;
+  if (outcome.state !== "succeeded") process.exitCode = 1;
+  if (output.json) {
+    output.document(outcomeDocument(outcome));
+  } else if (outcome.state === "succeeded") {
+    output.jsonText(outcome.resultJson);
+  } else {
+    const { tool, state, callId, error } = outcome;
+    const doubt = error.outcomeUnknown ? "; it may have run, nobody can know" : "";
+    output.error(`${tool} ${state}: ${error.message} (${error.kind}${doubt}; call ${callId})`);
   }
-  const { tool, state, callId, error } = outcome;
-  const doubt = error.outcomeUnknown ? "; it may have run, nobody can know" : "";
-  output.error(
-    failureDocument(error),
-    `${tool} ${state}: ${error.message} (${error.kind}${doubt}; call ${callId})`,
-  );
-  process.exitCode = 1;
 }

@@ -21,7 +21,7 @@ export function addComplete(program: Command): void {
     .addHelpText("after", EXAMPLE)
     .action(async (given: string, json: string | undefined, _flags: object, command: Command) => {
       const token = await readToken(given, json);
-      const result = rawJson(await readPayload(json ?? "null", "JSON"));
+      const result = rawJson(await readPayload(json ?? "null", "result"));
       await withClient(command, async ({ client, output }) => {
         const { callId: id } = await client.tasks.complete(token, result);
         output.answer({ id, state: "succeeded" }, `${id} succeeded`);

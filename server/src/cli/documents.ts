@@ -14,7 +14,7 @@ export function failureDocument(failure: Failure | undefined): Json {
 }
 
 /** A run for machines. Every field is always there, null where there is nothing. */
-export function runDocument(run: RunInfo): { readonly [name: string]: Json } {
+export function runDocument(run: RunInfo): Readonly<Record<string, Json>> {
   return {
     id: run.id,
     key: run.key ?? null,

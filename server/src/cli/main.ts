@@ -23,7 +23,9 @@ async function run(args: readonly string[]): Promise<number> {
     const diagnosis = error instanceof ParseEnd ? parseDiagnosis(error) : diagnose(error);
     if (diagnosis === undefined) return 0;
     const { status, text, document } = diagnosis;
-    if (text !== "") new Output(args.includes("--json")).error(document, text);
+    const output = new Output(args.includes("--json"));
+    if (output.json) output.errorDocument(document);
+    else if (text !== "") output.error(text);
     if ((process.env["TRUNKLINE_DEBUG"] ?? "") !== "") console.error(error);
     return status;
   }
@@ -33,7 +35,7 @@ async function run(args: readonly string[]): Promise<number> {
 function parseDiagnosis({ end, command }: ParseEnd): Diagnosis | undefined {
   if (end.exitCode === 0) return undefined;
   // A command that only groups others has shown its help instead of an error.
-  if (end.code === "commander.help") return { status: 2, text: "", document: null };
+  if (end.code === "commander.help") return { ...usageDiagnosis("a command is missing", command), text: "" };
   return usageDiagnosis(end.message, command);
 }
 

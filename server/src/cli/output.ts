@@ -70,14 +70,15 @@ export class Output {
   }
 
   /** What went wrong, on one line. */
-  error(document: Json, text: string): void {
-    if (this.json) {
-      const line = writeJson({ error: document });
-      this.#err.write(`${this.#err.isTTY ? printableJson(line) : line}\n`);
-      return;
-    }
+  error(text: string): void {
     const { red } = pc.createColors(colored(this.#err));
     this.#err.write(`${red("error:")} ${printable(text)}\n`);
+  }
+
+  /** What went wrong, for machines: on standard error too, so that answers stay alone. */
+  errorDocument(error: Json): void {
+    const line = writeJson({ error });
+    this.#err.write(`${this.#err.isTTY ? printableJson(line) : line}\n`);
   }
 }
 

@@ -1,5 +1,5 @@
 import { readFileSync } from "node:fs";
-import { Command, type CommanderError, type Help } from "commander";
+import { Command, type CommanderError, type Option } from "commander";
 import pc from "picocolors";
 import { addCall } from "./call.js";
 import { addCalls } from "./calls.js";
@@ -18,6 +18,8 @@ Example:
   $ trunkline call weather.get '{"city":"Berlin"}'
 
 Exit status: 0 done, 1 failed, 2 called wrongly.`;
+
+const STARTERS = ["dev", "serve", "migrate"];
 
 /** The parser's last word: help or the version was shown, or the command line cannot be read. */
 export class ParseEnd extends Error {
@@ -44,7 +46,7 @@ export function makeProgram(): Command {
       "the server's key; better in the environment: other users of this machine can see a command line (env: TRUNKLINE_KEY)",
     )
     .option("--json", "answer for machines: a JSON document, or one a line for lists")
-    .configureHelp({ showGlobalOptions: true, styleTitle: pc.bold })
+    .configureHelp({ showGlobalOptions: true, styleTitle: pc.bold, visibleGlobalOptions })
     .addHelpText("after", EXAMPLE);
   const adders = [
     addDev,
@@ -59,19 +61,17 @@ export function makeProgram(): Command {
     addFail,
   ];
   for (const add of adders) add(program);
-  for (const command of ["dev", "serve", "migrate"]) {
-    program.commands
-      .find((each) => each.name() === command)
-      ?.configureHelp({ visibleGlobalOptions: onlyJson });
-  }
   prepare(program, "");
   return program;
 }
 
-/** Commands that start something have no server to name. */
-function onlyJson(this: Help, command: Command): ReturnType<Help["visibleGlobalOptions"]> {
-  const all = command.parent?.options ?? [];
-  return all.filter(({ long }) => long === "--json");
+/** Commands that start something have no server to name, and the version is of the whole. */
+function visibleGlobalOptions(command: Command): Option[] {
+  if (command.parent === null) return [];
+  let root = command.parent;
+  while (root.parent !== null) root = root.parent;
+  const named = STARTERS.includes(command.name()) ? ["--json"] : ["--url", "--api-key", "--json"];
+  return root.options.filter(({ long }) => named.includes(long ?? ""));
 }
 
 /** What the parser does not hand down to subcommands in the form that is needed here. */

@@ -33,7 +33,7 @@ Example:
 const SHOW_EXAMPLE = `
 Example:
   $ trunkline toolset show crm
-  $ trunkline toolset show crm --version 1 --json > crm.json`;
+  $ trunkline toolset show crm --at 1 --json > crm.json`;
 
 /** Adds `trunkline toolset`: declarations of tools. */
 export function addToolset(program: Command): void {
@@ -62,14 +62,14 @@ export function addToolset(program: Command): void {
     .description("show one toolset with its tools; with --json in the form that put reads")
     .argument("<id>", "the toolset's id")
     .option(
-      "--version <n>",
+      "--at <version>",
       "an earlier version (default: the current one)",
-      wholeNumber("--version", 1, MAX_VERSION),
+      wholeNumber("--at", 1, MAX_VERSION),
     )
     .addHelpText("after", SHOW_EXAMPLE)
-    .action(async (id: string, { version }: ShowFlags, command: Command) => {
+    .action(async (id: string, { at }: ShowFlags, command: Command) => {
       await withClient(command, async ({ client, output }) => {
-        show(output, await client.toolsets.get(id, version));
+        show(output, await client.toolsets.get(id, at));
       });
     });
 }
@@ -86,7 +86,7 @@ interface ListFlags {
 }
 
 interface ShowFlags {
-  readonly version?: number;
+  readonly at?: number;
 }
 
 const TOOLSETS: Listing<Toolset> = {

@@ -14,6 +14,7 @@ import {
 import { isEnded, type Call, type EndedCall } from "./call.js";
 import type { CallEvent, Decision, Timer } from "./event.js";
 import { sameFailure, type Answer, type Failure } from "./failure.js";
+import { LIMITS } from "./limits.js";
 import { formatCallId } from "./name.js";
 import { claimLost, refuse, staleAttempt } from "./refusal.js";
 
@@ -127,6 +128,12 @@ export function issueToken(call: Call, tokenHash: string): Decision {
     return refuse(
       "CALL_NOT_DEFERRED",
       `call ${formatCallId(call)} is ${call.state}; only a deferred one has a token`,
+    );
+  }
+  if (call.tokens.length >= LIMITS.tokensPerCall) {
+    return refuse(
+      "LIMIT_EXCEEDED",
+      `call ${formatCallId(call)} has ${call.tokens.length} tokens; allowed are ${LIMITS.tokensPerCall}, or settle it by its id`,
     );
   }
   return changed({

@@ -24,6 +24,8 @@ export const LIMITS = {
   toolSchemaDepth: 32,
   /** Attempts of one call, and the retry bound a policy may set. */
   maxAttempts: 1_000,
+  /** Completion tokens that one call may have. */
+  tokensPerCall: 100,
   /** Failed attempts that stay on the row. */
   attemptHistory: 20,
   /** The longest duration anywhere: ten years of 365 days. */

@@ -168,6 +168,7 @@ function isSameChange(now: Call, next: Call): boolean {
 function sizeOfChange({ change }: SaveItem): number {
   const { next, failedAttempt } = change;
   const result = next.state === "succeeded" ? next.resultJson.length : 0;
-  const failure = next.state === "failed" ? (next.failure.dataJson?.length ?? 0) + next.failure.message.length : 0;
+  const failure =
+    next.state === "failed" ? (next.failure.dataJson?.length ?? 0) + next.failure.message.length : 0;
   return ROUGH_ROW_BYTES + result + failure + (failedAttempt?.failure.dataJson?.length ?? 0);
 }

@@ -94,7 +94,10 @@ export class Dispatch {
   }
 
   /** Takes a session with room for a new call, if its tool's queue is known to be empty. */
-  assign(call: Pick<CallFacts, "projectId" | "namespace" | "tool">, toolset: string | null): Assignment | null {
+  assign(
+    call: Pick<CallFacts, "projectId" | "namespace" | "tool">,
+    toolset: string | null,
+  ): Assignment | null {
     const queue = this.#queues.get(queueKey(call.projectId, call.tool));
     if (queue === undefined || queue.ready.size === 0) return null;
     if (performance.now() - queue.emptyAt > this.#options.freshMs) {
@@ -250,7 +253,7 @@ export class Dispatch {
 
   #takeSlots(sessions: readonly Session[]): Assignment[] {
     const slots: Assignment[] = [];
-    for (let taken = true; taken && slots.length < ROUND_SLOTS; ) {
+    for (let taken = true; taken && slots.length < ROUND_SLOTS;) {
       taken = false;
       for (const session of sessions) {
         if (!session.hasRoom() || slots.length === ROUND_SLOTS) continue;

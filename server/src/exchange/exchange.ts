@@ -1,5 +1,5 @@
 import { isEnded, type Call, type CallRef, type ClaimedCall } from "../core/call.js";
-import type { CallEvent } from "../core/event.js";
+import type { CallEvent, Timers } from "../core/event.js";
 import type { Scope } from "../core/scope.js";
 import type { ClaimedRow } from "../store/calls-claim.js";
 import type { Database } from "../store/database.js";
@@ -52,7 +52,14 @@ export class Exchange {
       onClaimed: (assignment, row) => this.#claimed(assignment, row),
     });
     const apply = (ref: CallRef, event: CallEvent): Promise<Applied> => this.apply(ref, event, null);
-    this.sessions = new Sessions({ db, nodeId, heartbeatIntervalMs, dispatch: this.dispatch, apply, onError });
+    this.sessions = new Sessions({
+      db,
+      nodeId,
+      heartbeatIntervalMs,
+      dispatch: this.dispatch,
+      apply,
+      onError,
+    });
     this.heartbeats = new Heartbeats({ db, heartbeatIntervalMs, sessions: this.sessions, apply, onError });
     this.#writer = new CallWriter({
       db,
@@ -94,7 +101,7 @@ export class Exchange {
 
   #born({ call, request, assignment, timers }: Born): void {
     this.waiters.moved(call, null);
-    for (const timer of Object.values(timers)) if (typeof timer === "object") this.#dueIn(timer.inMs);
+    this.#hintDue(timers);
     if (assignment !== null && call.state === "claimed") {
       const { attemptTimeoutMs, totalTimeoutMs } = call.policy;
       const limits = [attemptTimeoutMs, totalTimeoutMs].filter((limit) => limit !== null);
@@ -128,8 +135,13 @@ export class Exchange {
       this.waiters.moved(next, { call: next, endedAt: times.endedAt });
       return;
     }
-    for (const timer of Object.values(timers)) if (typeof timer === "object") this.#dueIn(timer.inMs);
+    this.#hintDue(timers);
     if (next.state === "queued" && !next.backingOff) this.dispatch.wake(next.projectId, next.tool);
+  }
+
+  #hintDue({ ready, attempt, defer, total }: Timers): void {
+    for (const timer of [ready, attempt, defer, total])
+      if (typeof timer === "object") this.#dueIn(timer.inMs);
   }
 
   #dueIn(inMs: number): void {

@@ -96,7 +96,10 @@ export class Opener {
       throw error;
     }
     if (assignment !== null) this.#options.dispatch.putBack(assignment);
-    throw new TrunklineError("UNAVAILABLE", `run ${run.record.id} takes calls on too many nodes at once; try again`);
+    throw new TrunklineError(
+      "UNAVAILABLE",
+      `run ${run.record.id} takes calls on too many nodes at once; try again`,
+    );
   }
 
   #assign({ run, tool, executor }: OpenRequest): Assignment | null {
@@ -119,7 +122,10 @@ export class Opener {
           openedAt: outcome.openedAt,
         };
       case "run_ended":
-        throw new TrunklineError("RUN_ENDED", `run ${request.run.record.id} has ended; it takes no new calls`);
+        throw new TrunklineError(
+          "RUN_ENDED",
+          `run ${request.run.record.id} has ended; it takes no new calls`,
+        );
       case "exists": {
         const { record } = outcome;
         if (isOwn(record, row) && !isEnded(record.call)) {
@@ -145,7 +151,13 @@ export class Opener {
     const direct = inserted.claimed ? assignment : null;
     if (assignment !== null && direct === null) this.#options.dispatch.putBack(assignment);
     const call = row.call.state === "claimed" && direct === null ? birth(row.call, null).call : row.call;
-    this.#options.onBorn({ call, request, openedAt: inserted.openedAt, timers: row.timers, assignment: direct });
+    this.#options.onBorn({
+      call,
+      request,
+      openedAt: inserted.openedAt,
+      timers: row.timers,
+      assignment: direct,
+    });
     return call;
   }
 }

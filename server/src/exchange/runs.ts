@@ -71,7 +71,7 @@ export class Runs {
   /** The run, or undefined where it is missing or not of this scope. */
   async get(scope: Scope, id: string): Promise<KnownRun | undefined> {
     const run = this.#known.get(id) ?? (await this.#load(scope.projectId, id));
-    if (run === null || run.record.projectId !== scope.projectId) return undefined;
+    if (run?.record.projectId !== scope.projectId) return undefined;
     if (scope.namespace !== null && run.record.namespace !== scope.namespace) return undefined;
     return run;
   }

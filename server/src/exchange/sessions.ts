@@ -118,13 +118,20 @@ export class Sessions {
   #isOpenHere(scope: Scope, sessionId: string): boolean {
     for (const session of this.#sessions.values()) {
       if (session.stream === null || session.facts.sessionId !== sessionId) continue;
-      if (session.scope.projectId === scope.projectId && session.scope.namespace === scope.namespace) return true;
+      if (session.scope.projectId === scope.projectId && session.scope.namespace === scope.namespace)
+        return true;
     }
     return false;
   }
 
   /** Makes or moves the session in memory; its older stream ends. */
-  #adopt(number: number, epoch: number, { scope, facts }: HelloRequest, sink: WorkSink, now: number): Session {
+  #adopt(
+    number: number,
+    epoch: number,
+    { scope, facts }: HelloRequest,
+    sink: WorkSink,
+    now: number,
+  ): Session {
     const known = this.#sessions.get(number);
     const session = known ?? new Session(scope, number, epoch, facts, now);
     this.#sessions.set(number, session);
@@ -171,14 +178,19 @@ export class Sessions {
   /** Naming a claim is accepting it. */
   async #settleNamed(session: Session, { scope, claims }: HelloRequest): Promise<NamedVerdict[]> {
     if (claims.length === 0) return [];
-    const calls = await loadCalls(this.#options.db, claims.map(({ ref }) => ref));
+    const calls = await loadCalls(
+      this.#options.db,
+      claims.map(({ ref }) => ref),
+    );
     return Promise.all(
       claims.map(async ({ claimId }, index): Promise<NamedVerdict> => {
         const call = calls[index];
-        if (call === null || call === undefined || !isWithin(call, scope)) return { claimId, standing: "lost" };
+        if (call === null || call === undefined || !isWithin(call, scope))
+          return { claimId, standing: "lost" };
         const standing = claimVerdict(call, claimId);
         if (standing !== "kept" && standing !== "confirmed") return { claimId, standing };
-        if (call.state !== "claimed" || call.claim.session !== session.number) return { claimId, standing: "lost" };
+        if (call.state !== "claimed" || call.claim.session !== session.number)
+          return { claimId, standing: "lost" };
         this.hold(session, call, { known: true, offered: true });
         if (call.policy.mode === "retry" || standing === "confirmed") return { claimId, standing };
         return { claimId, standing: (await this.#accept(call, claimId)) ? "confirmed" : "lost" };
@@ -192,7 +204,11 @@ export class Sessions {
   }
 
   /** Counts a claim as held by a session of this node. */
-  hold(session: Session, call: ClaimedCall, how: { readonly known: boolean; readonly offered: boolean }): HeldClaim {
+  hold(
+    session: Session,
+    call: ClaimedCall,
+    how: { readonly known: boolean; readonly offered: boolean },
+  ): HeldClaim {
     const claim: HeldClaim = { id: call.claim.id, call, ...how, offeredAt: performance.now() };
     session.held.set(claim.id, claim);
     this.#held.set(callKey(call), { session, claim });

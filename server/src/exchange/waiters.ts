@@ -59,7 +59,8 @@ export class Waiters {
       const records = await loadRecords(this.#db, chunk, { payloads: true });
       chunk.forEach((ref, index) => {
         const record = records[index];
-        if (record === null || record === undefined || !isWithin(record.call, scope)) this.remove(ref, waiter);
+        if (record === null || record === undefined || !isWithin(record.call, scope))
+          this.remove(ref, waiter);
         else {
           found.push(ref);
           const outcome = outcomeOf(record);

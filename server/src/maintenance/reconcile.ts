@@ -17,14 +17,17 @@ export async function reconcile(exchange: Exchange): Promise<void> {
   const held = new Map<string, Session>();
   for (const session of mine.values()) for (const claim of session.held.values()) held.set(claim.id, session);
   const stored = await sessionClaims(db, [...mine.keys()], heartbeatIntervalMs);
-  await Promise.all(stored.filter((call) => isUnknown(call, exchange, mine, held)).map((call) => takeBack(exchange, call)));
+  await Promise.all(
+    stored.filter((call) => isUnknown(call, exchange, mine, held)).map((call) => takeBack(exchange, call)),
+  );
   const known = new Set(stored.map(({ claim }) => claim?.id));
   for (const [claimId, session] of held) {
     const claim = session.held.get(claimId);
     if (claim === undefined || known.has(claimId) || claim.offeredAt > settledBefore) continue;
     if (exchange.isBusy(claim.call)) continue;
     const now = await exchange.load(claim.call);
-    if (now === undefined || !isClaimed(now) || now.claim.id !== claimId) sessions.drop(claim.call, "lease_lost");
+    if (now === undefined || !isClaimed(now) || now.claim.id !== claimId)
+      sessions.drop(claim.call, "lease_lost");
   }
 }
 

@@ -20,7 +20,7 @@ import { loadRecords } from "../store/calls-read.js";
 import { toDuration, toOutcomeMessage, toRunMessage } from "./convert.js";
 import type { ServiceDeps } from "./deps.js";
 import { checkRunSpec, parseCallRefId } from "./door.js";
-import { isFault, toProblem } from "./error-map.js";
+import { asError, isFault, toProblem } from "./error-map.js";
 import { FrameWriter } from "./frame-writer.js";
 import { shuttingDown, type EndableStream } from "./open-streams.js";
 import { openCall } from "./open-call.js";
@@ -42,7 +42,7 @@ export class DriveStream implements Waiter, EndableStream {
   /** Calls that this stream waits for, to leave them at its end. */
   readonly #waiting = new Map<string, CallRef>();
   /** Calls that ended while too much was unread. */
-  #unread: CallRef[] = [];
+  readonly #unread: CallRef[] = [];
   #requests = 0;
   #bytes = 0;
   #room: (() => void) | null = null;
@@ -122,7 +122,7 @@ export class DriveStream implements Waiter, EndableStream {
       this.#watchdog.stop();
       this.#endWhenDone();
     } catch (error) {
-      this.#writer.end(error);
+      this.#writer.end(asError(error));
     }
   }
 
@@ -142,7 +142,10 @@ export class DriveStream implements Waiter, EndableStream {
 
   #createRun({ request, spec }: NewRun): void {
     this.#carryOut(request, PROBLEM_BYTES, async () => {
-      const { run, created } = await this.#deps.exchange.runs.create(this.#scope, checkRunSpec(spec, this.#scope));
+      const { run, created } = await this.#deps.exchange.runs.create(
+        this.#scope,
+        checkRunSpec(spec, this.#scope),
+      );
       const message = toRunMessage(run);
       this.#writer.add(PROBLEM_BYTES, ({ runs }) =>
         runs.push({ $typeName: "trunkline.v1.RunMade", request, run: message, created }),
@@ -217,7 +220,7 @@ export class DriveStream implements Waiter, EndableStream {
     if (refs.length === 0) return;
     this.#requests++;
     void this.#watchRefs(refs)
-      .catch((error: unknown) => this.#writer.end(error))
+      .catch((error: unknown) => this.#writer.end(asError(error)))
       .then(() => {
         this.#requests--;
         this.#endWhenDone();

@@ -120,3 +120,8 @@ export function toConnectError(error: unknown): ConnectError {
 function isAbort(error: unknown): boolean {
   return error instanceof Error && (error.name === "AbortError" || error.name === "TimeoutError");
 }
+
+/** What was thrown, as something that can be thrown again; errors stay what they are. */
+export function asError(thrown: unknown): Error {
+  return thrown instanceof Error ? thrown : toTrunklineError(thrown);
+}

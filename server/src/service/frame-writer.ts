@@ -16,7 +16,7 @@ export class FrameWriter<Frame> {
   #frames: Filling<Frame>[] = [];
   #pendingBytes = 0;
   #wake: (() => void) | null = null;
-  #end: { readonly error: unknown } | null = null;
+  #end: { readonly error: Error | null } | null = null;
 
   /** `refill`, when given, may add more whenever all frames have been taken. */
   constructor(newFrame: () => Frame, refill: (() => Promise<void>) | null = null) {
@@ -44,7 +44,7 @@ export class FrameWriter<Frame> {
   }
 
   /** Ends the stream after what was added; with an error, it ends with that. The first end counts. */
-  end(error: unknown = null): void {
+  end(error: Error | null = null): void {
     this.#end ??= { error };
     this.#notify();
   }

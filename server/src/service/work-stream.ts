@@ -17,7 +17,7 @@ import type { Scope } from "../core/scope.js";
 import type { Delivery, WorkSink } from "../exchange/delivery.js";
 import type { Session } from "../exchange/session.js";
 import type { ServiceDeps } from "./deps.js";
-import { isFault, toProblem, toTrunklineError } from "./error-map.js";
+import { asError, isFault, toProblem, toTrunklineError } from "./error-map.js";
 import { FrameWriter } from "./frame-writer.js";
 import { shuttingDown, type EndableStream } from "./open-streams.js";
 import { Watchdog } from "./watchdog.js";
@@ -73,7 +73,9 @@ export class WorkStream implements WorkSink, EndableStream {
 
   revoke(claimId: string, cause: RevokeCause): void {
     const reason = revokeReason(cause);
-    this.#add(ID_BYTES, ({ revoked }) => revoked.push({ $typeName: "trunkline.v1.Revocation", claimId, reason }));
+    this.#add(ID_BYTES, ({ revoked }) =>
+      revoked.push({ $typeName: "trunkline.v1.Revocation", claimId, reason }),
+    );
   }
 
   drained(): void {
@@ -108,7 +110,7 @@ export class WorkStream implements WorkSink, EndableStream {
       this.#readEnded = true;
       this.#endWhenAcked();
     } catch (error) {
-      this.#writer.end(error);
+      this.#writer.end(asError(error));
     }
   }
 

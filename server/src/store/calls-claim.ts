@@ -1,7 +1,7 @@
 import { numberArray, textArray } from "./array-parameter.js";
 import type { Database } from "./database.js";
 import { RECORD_COLUMNS, toRecord, type CallRecord, type RecordRow } from "./rows.js";
-import { statement } from "./statement.js";
+import { sameCall, statement } from "./statement.js";
 
 /** Room of a session for one call. */
 export interface ClaimSlot {
@@ -36,17 +36,26 @@ export interface ClaimedRow {
 const SPARE = 20;
 
 /*
- * Candidates are read without a lock, one probe of the index for each tool; only as many as there are slots
- * are locked, those that another node is claiming passed over. The claim is the state machine's: `decide`
- * with the event `claim`.
+ * Candidates are read without a lock, one probe of the index for each tool. They are then looked up one after
+ * the other, best first, and locked, those that another node is claiming passed over, until every slot has
+ * one. What is looked at again under the lock is written such that no partial index fits it: the planner
+ * would take one of those for the look-up, and walk through the queue. The claim is the state machine's:
+ * `decide` with the event `claim`.
  */
 const claimText = (candidates: string): string => `WITH slot AS (
     SELECT i.n, i.claim_id, i.session, i.worker
     FROM unnest($5::text[], $6::bigint[], $7::integer[], $8::text[])
       WITH ORDINALITY AS i (claim_id, session, epoch, worker, n)
-    JOIN sessions s ON s.project_id = $1 AND s.id = i.session AND s.epoch = i.epoch
-    FOR KEY SHARE OF s
-  ), candidate AS (
+    CROSS JOIN LATERAL (
+      SELECT FROM sessions s
+      WHERE s.project_id = $1 AND s.id = i.session AND s.epoch = i.epoch
+      FOR KEY SHARE
+    ) s
+  ), slots AS (
+    SELECT count(*) AS free, array_agg(n ORDER BY n) AS n, array_agg(claim_id ORDER BY n) AS claim_id,
+      array_agg(session ORDER BY n) AS session, array_agg(worker ORDER BY n) AS worker
+    FROM slot
+  ), candidate AS MATERIALIZED (
     SELECT k.run_id, k.seq
     FROM unnest($2::text[]) AS t (tool)
     CROSS JOIN LATERAL (
@@ -57,42 +66,43 @@ const claimText = (candidates: string): string => `WITH slot AS (
     ) k
     ORDER BY k.priority DESC, k.id LIMIT $4
   ), locked AS (
-    SELECT c.run_id, c.seq, c.priority, c.id
+    SELECT c.project_id, c.run_id, c.seq, c.priority, c.id, r.labels, r.expires_at
     FROM candidate k
-    JOIN calls c ON c.project_id = $1 AND c.run_id = k.run_id AND c.seq = k.seq
-    JOIN runs r ON r.project_id = $1 AND r.id = k.run_id
-    WHERE c.state = 'queued' AND NOT c.backing_off
-      AND r.state = 'active' AND (r.expires_at IS NULL OR r.expires_at > now())
-    ORDER BY c.priority DESC, c.id
-    LIMIT (SELECT count(*) FROM slot)
-    FOR UPDATE OF c SKIP LOCKED
-    FOR KEY SHARE OF r SKIP LOCKED
+    CROSS JOIN LATERAL (
+      SELECT r.labels, r.expires_at FROM runs r
+      WHERE r.project_id = $1 AND r.id = k.run_id AND r.state = 'active'
+        AND (r.expires_at IS NULL OR r.expires_at > now())
+      FOR KEY SHARE SKIP LOCKED
+    ) r
+    CROSS JOIN LATERAL (
+      SELECT c.project_id, c.run_id, c.seq, c.priority, c.id FROM calls c
+      WHERE c.project_id = $1 AND c.run_id = k.run_id AND c.seq = k.seq
+        AND CASE WHEN c.backing_off THEN false ELSE c.state = 'queued' END
+      FOR UPDATE SKIP LOCKED
+    ) c
+    LIMIT (SELECT free FROM slots)
   ), best AS (
-    SELECT l.run_id, l.seq, row_number() OVER (ORDER BY l.priority DESC, l.id) AS place FROM locked l
-  ), free AS (
-    SELECT s.*, row_number() OVER (ORDER BY s.n) AS place FROM slot s
+    SELECT l.*, row_number() OVER (ORDER BY l.priority DESC, l.id) AS place FROM locked l
   )
   UPDATE calls c SET
     version = c.version + 1,
     state = 'claimed',
     attempt = c.attempt + 1,
     spent = c.spent + CASE c.mode WHEN 'retry' THEN 1 ELSE 0 END,
-    claim_id = f.claim_id,
+    claim_id = s.claim_id[r.place],
     claim_standing = 'live',
     claim_accepted = false,
-    session = f.session,
-    worker = f.worker,
+    session = s.session[r.place],
+    worker = s.worker[r.place],
     claimed_at = now(),
     progress = NULL,
     ready_at = NULL,
     defer_timeout_at = NULL,
     attempt_timeout_at = timer_at(NULL, (c.policy ->> 'attemptTimeoutMs')::bigint),
     due_at = least(timer_at(NULL, (c.policy ->> 'attemptTimeoutMs')::bigint), c.total_timeout_at)
-  FROM best b
-  JOIN free f ON f.place = b.place
-  JOIN runs r ON r.project_id = $1 AND r.id = b.run_id
-  WHERE c.project_id = $1 AND c.run_id = b.run_id AND c.seq = b.seq
-  RETURNING f.n::integer AS n, ${RECORD_COLUMNS}`;
+  FROM best r CROSS JOIN slots s
+  WHERE ${sameCall("c", "r")}
+  RETURNING s.n[r.place]::integer AS n, ${RECORD_COLUMNS}`;
 
 const CLAIM = statement("calls_claim", claimText("c.project_id = $1 AND c.tool = t.tool"));
 
@@ -128,10 +138,11 @@ export async function claimQueued(db: Database, group: ClaimGroup): Promise<Clai
 const QUEUED = statement(
   "calls_queued_tools",
   `SELECT t.tool FROM unnest($2::text[]) AS t (tool)
-  WHERE EXISTS (
+  CROSS JOIN LATERAL (
     SELECT FROM calls c
     WHERE c.project_id = $1 AND c.tool = t.tool AND c.state = 'queued' AND NOT c.backing_off
-  )`,
+    ORDER BY c.priority DESC, c.id LIMIT 1
+  ) c`,
 );
 
 /** Which of these tools have a call that could be claimed now. */

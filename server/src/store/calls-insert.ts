@@ -5,7 +5,7 @@ import { numberArray, textArray } from "./array-parameter.js";
 import { findRecords } from "./calls-read.js";
 import type { Database } from "./database.js";
 import { policyToJson, type CallRecord, type Instant } from "./rows.js";
-import { statement } from "./statement.js";
+import { nextSeq, statement } from "./statement.js";
 import { timerMs } from "./timer.js";
 
 /** A call to insert. */
@@ -116,10 +116,9 @@ const STATUS = statement(
   "calls_insert_status",
   `SELECT i.n::integer AS n,
     (r.state = 'active' AND (r.expires_at IS NULL OR r.expires_at > now())) AS active,
-    (SELECT coalesce(max(c.seq), 0) + 1 FROM calls c WHERE c.project_id = i.project_id AND c.run_id = i.run_id)
-      AS next_seq
+    ${nextSeq("i.project_id", "i.run_id")} AS next_seq
   FROM unnest($1::integer[], $2::uuid[]) WITH ORDINALITY AS i (project_id, run_id, n)
-  JOIN runs r ON r.project_id = i.project_id AND r.id = i.run_id`,
+  CROSS JOIN LATERAL (SELECT * FROM runs WHERE project_id = i.project_id AND id = i.run_id OFFSET 0) r`,
 );
 
 /**
@@ -171,9 +170,9 @@ async function explainMissing(
     numberArray(unknown.map(({ call }) => call.projectId)),
     textArray(unknown.map(({ call }) => call.runId)),
   ]);
-  for (const { n, active, next_seq: nextSeq } of statuses) {
+  for (const { n, active, next_seq: free } of statuses) {
     const row = unknown[n - 1];
-    if (row !== undefined && active) outcomes.set(row, { type: "seq_taken", nextSeq });
+    if (row !== undefined && active) outcomes.set(row, { type: "seq_taken", nextSeq: free });
   }
 }
 

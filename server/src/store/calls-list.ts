@@ -10,7 +10,7 @@ import {
   type Labels,
   type RecordRow,
 } from "./rows.js";
-import { statement } from "./statement.js";
+import { LOOK_UP_RUN, statement } from "./statement.js";
 
 /** The last call of a page. */
 export interface CallCursor {
@@ -41,7 +41,7 @@ const FILTER = `($3::call_state[] IS NULL OR c.state = ANY ($3))
     AND ($6::jsonb IS NULL OR r.labels @> $6)
     AND ($7::integer IS NULL OR c.turn = $7)`;
 
-const JOINED = "FROM calls c JOIN runs r ON r.project_id = c.project_id AND r.id = c.run_id";
+const JOINED = `FROM calls c ${LOOK_UP_RUN}`;
 
 const OF_PROJECT = `${JOINED}
   WHERE c.project_id = $1

@@ -3,7 +3,7 @@ import type { Change } from "../core/event.js";
 import { booleanArray, numberArray, textArray } from "./array-parameter.js";
 import type { Database } from "./database.js";
 import { failureToJson, tokensToJson, type Instant } from "./rows.js";
-import { statement } from "./statement.js";
+import { sameCall, statement } from "./statement.js";
 import { timerMs } from "./timer.js";
 
 /** A change to store, if the row is still what it was decided from. */
@@ -34,7 +34,7 @@ export type SaveOutcome =
  * and never an ended one. The version alone would do: every change counts it up. The rest is for the day on
  * which one does not.
  */
-const GUARD = `c.project_id = i.project_id AND c.run_id = i.run_id AND c.seq = i.seq
+const GUARD = `${sameCall("c", "i")}
     AND c.version = i.version AND c.claim_id IS NOT DISTINCT FROM i.old_claim_id
     AND c.state IN ('queued', 'claimed', 'deferred')`;
 
@@ -138,7 +138,9 @@ const SAVE = statement(
       AND (r.expires_at IS NULL OR r.expires_at > now())
     FOR KEY SHARE
   ) active ON true
-  LEFT JOIN runs r ON r.project_id = i.project_id AND r.id = i.run_id
+  LEFT JOIN LATERAL (
+    SELECT expires_at FROM runs WHERE project_id = i.project_id AND id = i.run_id OFFSET 0
+  ) r ON true
   WHERE ${GUARD} AND (i.state <> 'queued' OR active.id IS NOT NULL)
   RETURNING i.n::integer AS n, micros(c.ready_at) AS ready_at,
     micros(c.attempt_timeout_at) AS attempt_timeout_at, micros(c.defer_timeout_at) AS defer_timeout_at,
@@ -209,7 +211,7 @@ const ENDED_RUNS = statement(
   "calls_save_ended_runs",
   `SELECT i.n::integer AS n
   FROM unnest($1::integer[], $2::uuid[]) WITH ORDINALITY AS i (project_id, run_id, n)
-  JOIN runs r ON r.project_id = i.project_id AND r.id = i.run_id
+  CROSS JOIN LATERAL (SELECT * FROM runs WHERE project_id = i.project_id AND id = i.run_id OFFSET 0) r
   WHERE r.state = 'ended' OR r.expires_at <= now()`,
 );
 
@@ -274,8 +276,7 @@ const PROGRESS = statement(
   `UPDATE calls c SET progress = i.progress
   FROM unnest($1::integer[], $2::uuid[], $3::integer[], $4::text[], $5::json[])
     AS i (project_id, run_id, seq, claim_id, progress)
-  WHERE c.project_id = i.project_id AND c.run_id = i.run_id AND c.seq = i.seq
-    AND c.state = 'claimed' AND c.claim_id = i.claim_id`,
+  WHERE ${sameCall("c", "i")} AND c.claim_standing = 'live' AND c.claim_id = i.claim_id`,
 );
 
 /** What a worker says of one call under its claim. */

@@ -2,7 +2,7 @@ import { isEnded } from "../core/call.js";
 import type { Scope } from "../core/scope.js";
 import type { Database } from "./database.js";
 import { BARE_RECORD_COLUMNS, toRecord, type CallRecord, type RecordRow } from "./rows.js";
-import { statement } from "./statement.js";
+import { lookUpCall, LOOK_UP_RUN, statement } from "./statement.js";
 
 /** How a turn stands, as of one instant. */
 export interface TurnPage {
@@ -33,7 +33,7 @@ const TURN = statement(
       count(*) FILTER (WHERE NOT m.open AND m.size IS NOT NULL) OVER (ORDER BY m.seq) AS place
     FROM member m
   ), chosen AS (
-    SELECT s.seq FROM sized s
+    SELECT $1::integer AS project_id, $2::uuid AS run_id, s.seq FROM sized s
     WHERE s.open OR (s.size IS NOT NULL AND (s.bytes <= $6 OR s.place = 1))
   ), counted AS (
     SELECT (SELECT count(*) FROM member) AS total,
@@ -44,8 +44,8 @@ const TURN = statement(
   LEFT JOIN LATERAL (
     SELECT ${BARE_RECORD_COLUMNS}, c.result AS outcome
     FROM chosen k
-    JOIN calls c ON c.project_id = $1 AND c.run_id = $2 AND c.seq = k.seq
-    JOIN runs r ON r.project_id = c.project_id AND r.id = c.run_id
+    ${lookUpCall("k")}
+    ${LOOK_UP_RUN}
   ) page ON true
   ORDER BY page.seq`,
 );

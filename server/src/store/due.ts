@@ -1,7 +1,7 @@
 import type { Call } from "../core/call.js";
 import type { Database } from "./database.js";
 import { CALL_COLUMNS, toCall, type CallRow } from "./rows.js";
-import { statement } from "./statement.js";
+import { sameCall, statement } from "./statement.js";
 
 /** A call of which due times have passed, by the database's clock. */
 export interface DueCall {
@@ -26,7 +26,7 @@ const TAKE = statement(
     ORDER BY due_at LIMIT $1 FOR UPDATE SKIP LOCKED
   )
   UPDATE calls c SET due_at = now() + interval '5 seconds'
-  FROM due d WHERE c.project_id = d.project_id AND c.run_id = d.run_id AND c.seq = d.seq
+  FROM due d WHERE ${sameCall("c", "d")}
   RETURNING ${CALL_COLUMNS},
     coalesce(c.ready_at <= now(), false) AS ready,
     coalesce(c.attempt_timeout_at <= now(), false) AS attempt_passed,
@@ -51,14 +51,14 @@ export async function takeDue(db: Database, limit: number): Promise<DueCall[]> {
 
 const NEXT = statement(
   "due_next",
-  `SELECT greatest(0, ceil(extract(epoch FROM least(
+  `SELECT ceil(extract(epoch FROM least(
       (SELECT min(due_at) FROM calls WHERE due_at IS NOT NULL),
       (SELECT min(due_at) FROM runs WHERE due_at IS NOT NULL)
-    ) - now()) * 1000))::bigint AS ms`,
+    ) - now()) * 1000)::bigint AS ms`,
 );
 
 /** Milliseconds until the next call or run is due, 0 when one is already; null when none ever will be. */
 export async function nextDue(db: Database): Promise<number | null> {
   const [row] = await db.query<{ readonly ms: number | null }>(NEXT, []);
-  return row?.ms ?? null;
+  return row === undefined || row.ms === null ? null : Math.max(0, row.ms);
 }

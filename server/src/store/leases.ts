@@ -52,8 +52,10 @@ const OF_SESSIONS = statement(
   "leases_of_sessions",
   `SELECT ${CALL_COLUMNS}
   FROM unnest($1::bigint[]) AS i (id)
-  JOIN sessions s ON s.id = i.id
-  JOIN calls c ON c.project_id = s.project_id AND c.session = s.id AND c.state = 'claimed'
+  CROSS JOIN LATERAL (SELECT * FROM sessions WHERE id = i.id OFFSET 0) s
+  CROSS JOIN LATERAL (
+    SELECT * FROM calls WHERE project_id = s.project_id AND session = s.id AND state = 'claimed' OFFSET 0
+  ) c
   WHERE c.claimed_at <= now() - $2::bigint * interval '1 millisecond'`,
 );
 

@@ -1,6 +1,6 @@
 import { numberArray, textArray } from "./array-parameter.js";
 import type { Database } from "./database.js";
-import { statement } from "./statement.js";
+import { sameCall, sameRun, sameSession, statement } from "./statement.js";
 
 /** Calls that one statement deletes. */
 const CHUNK = 2_000;
@@ -17,11 +17,13 @@ const DELETE_CALLS = statement(
   `WITH old AS (
     SELECT c.project_id, c.run_id, c.seq
     FROM unnest($1::integer[], $2::uuid[]) AS i (project_id, run_id)
-    JOIN calls c ON c.project_id = i.project_id AND c.run_id = i.run_id
+    CROSS JOIN LATERAL (
+      SELECT * FROM calls WHERE project_id = i.project_id AND run_id = i.run_id LIMIT $3
+    ) c
     LIMIT $3
   ), deleted AS (
     DELETE FROM calls c USING old o
-    WHERE c.project_id = o.project_id AND c.run_id = o.run_id AND c.seq = o.seq
+    WHERE ${sameCall("c", "o")}
     RETURNING 1
   )
   SELECT count(*) AS deleted FROM deleted`,
@@ -29,11 +31,11 @@ const DELETE_CALLS = statement(
 
 const DELETE_RUNS = statement(
   "retention_delete_runs",
-  `WITH deleted AS (
-    DELETE FROM runs r USING unnest($1::integer[], $2::uuid[]) AS i (project_id, id)
-    WHERE r.project_id = i.project_id AND r.id = i.id
-      AND NOT EXISTS (SELECT FROM calls c WHERE c.project_id = r.project_id AND c.run_id = r.id)
-    RETURNING 1
+  `WITH empty AS MATERIALIZED (
+    SELECT i.project_id, i.id FROM unnest($1::integer[], $2::uuid[]) AS i (project_id, id)
+    WHERE NOT EXISTS (SELECT FROM calls c WHERE c.project_id = i.project_id AND c.run_id = i.id OFFSET 0)
+  ), deleted AS (
+    DELETE FROM runs r USING empty e WHERE ${sameRun("r", "e")} RETURNING 1
   )
   SELECT count(*) AS deleted FROM deleted`,
 );
@@ -66,7 +68,7 @@ const DELETE_SESSIONS = statement(
       )
     LIMIT $2 FOR UPDATE SKIP LOCKED
   ), deleted AS (
-    DELETE FROM sessions s USING old o WHERE s.project_id = o.project_id AND s.id = o.id RETURNING 1
+    DELETE FROM sessions s USING old o WHERE s.project_id = o.project_id AND ${sameSession("s", "o")} RETURNING 1
   ), nodes_deleted AS (
     DELETE FROM nodes n WHERE n.renewed_at < now() - $1::bigint * interval '1 millisecond'
   )

@@ -2,7 +2,7 @@ import type { Scope } from "../core/scope.js";
 import { numberArray, textArray } from "./array-parameter.js";
 import type { Database } from "./database.js";
 import type { Instant, Labels } from "./rows.js";
-import { statement } from "./statement.js";
+import { nextSeq, sameRun, statement } from "./statement.js";
 
 /** A run as it is stored. */
 export interface RunRecord {
@@ -76,9 +76,7 @@ const STORED_COLUMNS = `r.project_id, r.id, r.key, r.namespace, r.toolset, r.too
   r.ttl_ms, micros(r.created_at) AS created_at, micros(r.expires_at) AS expires_at,
   micros(r.ended_at) AS ended_at`;
 
-const COLUMNS = `${STORED_COLUMNS},
-  (SELECT coalesce(max(c.seq), 0) + 1 FROM calls c WHERE c.project_id = r.project_id AND c.run_id = r.id)
-    AS next_seq`;
+const COLUMNS = `${STORED_COLUMNS}, ${nextSeq("r.project_id", "r.id")} AS next_seq`;
 
 function toRun(row: RunRow): RunRecord {
   return {
@@ -106,7 +104,9 @@ const CREATE = statement(
     now() + i.ttl_ms * interval '1 millisecond', now() + i.ttl_ms * interval '1 millisecond'
   FROM unnest($1::integer[], $2::uuid[], $3::text[], $4::text[], $5::text[], $6::jsonb[], $7::bigint[])
     WITH ORDINALITY AS i (project_id, id, key, namespace, toolset, labels, ttl_ms, n)
-  LEFT JOIN toolsets t ON t.project_id = i.project_id AND t.id = i.toolset AND t.deleted_at IS NULL
+  LEFT JOIN LATERAL (
+    SELECT version FROM toolsets WHERE project_id = i.project_id AND id = i.toolset AND deleted_at IS NULL OFFSET 0
+  ) t ON true
   WHERE i.toolset IS NULL OR t.version IS NOT NULL
   ORDER BY i.n
   ON CONFLICT DO NOTHING
@@ -171,7 +171,7 @@ const LOAD = statement(
   "runs_load",
   `SELECT i.n::integer AS n, ${COLUMNS}
   FROM unnest($1::integer[], $2::uuid[]) WITH ORDINALITY AS i (project_id, id, n)
-  JOIN runs r ON r.project_id = i.project_id AND r.id = i.id`,
+  CROSS JOIN LATERAL (SELECT * FROM runs WHERE project_id = i.project_id AND id = i.id OFFSET 0) r`,
 );
 
 /** Reads runs; null where there is none. */
@@ -224,13 +224,13 @@ export async function listRuns(
 const END = statement(
   "runs_end",
   `WITH locked AS (
-    SELECT project_id, id FROM runs WHERE project_id = $1 AND id = $2 FOR UPDATE
+    SELECT FROM runs WHERE project_id = $1 AND id = $2 FOR UPDATE
   )
   UPDATE runs r SET
     state = 'ended',
     ended_at = coalesce(r.ended_at, now()),
     due_at = CASE WHEN r.state = 'active' THEN now() ELSE r.due_at END
-  FROM locked l WHERE r.project_id = l.project_id AND r.id = l.id
+  FROM locked WHERE r.project_id = $1 AND r.id = $2
   RETURNING ${COLUMNS}`,
 );
 
@@ -261,7 +261,7 @@ const DUE = statement(
     state = 'ended',
     ended_at = coalesce(r.ended_at, now()),
     due_at = now() + interval '5 seconds'
-  FROM due d WHERE r.project_id = d.project_id AND r.id = d.id
+  FROM due d WHERE ${sameRun("r", "d")}
   RETURNING ${COLUMNS}, r.ended_at >= coalesce(r.expires_at, 'infinity') AS expired`,
 );
 

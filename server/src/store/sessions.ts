@@ -4,7 +4,7 @@ import { numberArray, textArray } from "./array-parameter.js";
 import type { Database } from "./database.js";
 import { isAlive, raiseFloor } from "./nodes.js";
 import { CALL_COLUMNS, toCall, type CallRow } from "./rows.js";
-import { statement } from "./statement.js";
+import { sameSession, statement } from "./statement.js";
 
 export { lapsedClaims, sessionClaims } from "./leases.js";
 export { aliveNodes, registerNode, removeNode } from "./nodes.js";
@@ -157,7 +157,7 @@ const RENEW = statement(
   UPDATE sessions s SET
     last_heard_at = greatest(s.last_heard_at, now() - i.heard_ms * interval '1 millisecond')
   FROM unnest($3::bigint[], $4::integer[], $5::bigint[]) AS i (id, epoch, heard_ms)
-  WHERE s.id = i.id AND s.epoch = i.epoch AND s.node_id = $1
+  WHERE ${sameSession("s", "i")} AND s.epoch = i.epoch AND s.node_id = $1
   RETURNING s.id`,
 );
 
@@ -192,7 +192,7 @@ const DETACH = statement(
   "session_detach",
   `UPDATE sessions s SET state = i.state, detached_at = now()
   FROM unnest($1::bigint[], $2::integer[], $3::session_state[]) AS i (id, epoch, state)
-  WHERE s.id = i.id AND s.epoch = i.epoch AND s.state = 'attached'`,
+  WHERE ${sameSession("s", "i")} AND s.epoch = i.epoch AND s.state = 'attached'`,
 );
 
 /**

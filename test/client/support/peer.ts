@@ -1,11 +1,23 @@
 import { once } from "node:events";
-import { createServer, type Http2Server, type ServerHttp2Session } from "node:http2";
+import {
+  createSecureServer,
+  createServer,
+  type Http2SecureServer,
+  type Http2Server,
+  type SecureServerOptions,
+  type ServerHttp2Session,
+} from "node:http2";
 import type { AddressInfo } from "node:net";
 import { create, type MessageInitShape } from "@bufbuild/protobuf";
 import { durationFromMs } from "@bufbuild/protobuf/wkt";
-import { ConnectError, type HandlerContext, type ServiceImpl } from "@connectrpc/connect";
+import type { ConnectError, HandlerContext, ServiceImpl } from "@connectrpc/connect";
 import { connectNodeAdapter } from "@connectrpc/connect-node";
-import { CallService, DriveResponseSchema, type DriveRequest } from "@trunkline/proto/call";
+import {
+  CallService,
+  DriveResponseSchema,
+  type DriveRequest,
+  type DriveResponse,
+} from "@trunkline/proto/call";
 import { RunService } from "@trunkline/proto/run";
 import { TaskService } from "@trunkline/proto/task";
 import { ToolsetService } from "@trunkline/proto/toolset";
@@ -15,7 +27,6 @@ import {
   type WorkRequest,
   type WorkResponse,
 } from "@trunkline/proto/worker";
-import type { DriveResponse } from "@trunkline/proto/call";
 
 /** Values that are put in by one side and awaited by the other. */
 class Queue<T> {
@@ -70,7 +81,10 @@ export class PeerStream<Up, Down> {
       });
       void (async () => {
         try {
-          for await (const frame of requests) this.#up.put(frame);
+          for await (const frame of requests) {
+            this.onUp?.(frame);
+            this.#up.put(frame);
+          }
         } catch {
           // Cut; the signal says so as well.
         }
@@ -81,6 +95,8 @@ export class PeerStream<Up, Down> {
     });
   }
 
+  /** Sees each frame as it arrives. */
+  onUp: ((frame: Up) => void) | undefined;
   /** Whether the client has closed its sending half. */
   ended = false;
   readonly #endedWaiters: (() => void)[] = [];
@@ -127,7 +143,7 @@ export class PeerStream<Up, Down> {
       const next = await this.#down.take();
       if (next === "end") return;
       if (next instanceof Error) throw next;
-      yield next as Down;
+      yield next;
     }
   }
 }
@@ -152,25 +168,27 @@ export class Peer implements AsyncDisposable {
   readonly #sessions = new Set<ServerHttp2Session>();
   readonly #work = new Queue<WorkPeer>();
   readonly #drive = new Queue<DrivePeer>();
-  #server: Http2Server | undefined;
+  readonly #tls: SecureServerOptions | undefined;
+  #server: Http2Server | Http2SecureServer | undefined;
   #port = 0;
   /** While set, streams end with it at once. */
   refusal: ConnectError | undefined;
   /** How many connections were made. */
   connections = 0;
 
-  private constructor(unary: Unary) {
+  private constructor(unary: Unary, tls: SecureServerOptions | undefined) {
     this.#unary = unary;
+    this.#tls = tls;
   }
 
-  static async start(unary: Unary = {}): Promise<Peer> {
-    const peer = new Peer(unary);
+  static async start(unary: Unary = {}, tls?: SecureServerOptions): Promise<Peer> {
+    const peer = new Peer(unary, tls);
     await peer.listen();
     return peer;
   }
 
   get url(): string {
-    return `http://127.0.0.1:${this.#port}`;
+    return `${this.#tls === undefined ? "http" : "https"}://127.0.0.1:${this.#port}`;
   }
 
   /** The next `Work` stream that is opened. */
@@ -194,10 +212,15 @@ export class Peer implements AsyncDisposable {
     return this.#drive.take();
   }
 
-  /** The next `Drive` stream, with a welcome for it. */
-  async welcomeDrive(): Promise<DrivePeer> {
+  /** The next `Drive` stream, with a welcome for it; its pings are answered unless it is to be silent. */
+  async welcomeDrive(options: { silent?: boolean } = {}): Promise<DrivePeer> {
     const stream = await this.drive();
     await stream.next();
+    if (options.silent !== true) {
+      stream.onUp = ({ ping }) => {
+        if (ping !== undefined) stream.send({ pong: ping });
+      };
+    }
     const welcome = { node: "peer", heartbeatInterval: durationFromMs(INTERVAL_MS) };
     stream.send(create(DriveResponseSchema, { welcome }));
     return stream;
@@ -221,7 +244,8 @@ export class Peer implements AsyncDisposable {
 
   /** Takes connections, on the same port as before. */
   async listen(): Promise<void> {
-    const server = createServer(connectNodeAdapter({ routes: (router) => this.#routes(router) }));
+    const adapter = connectNodeAdapter({ routes: (router) => this.#routes(router) });
+    const server = this.#tls === undefined ? createServer(adapter) : createSecureServer(this.#tls, adapter);
     server.on("session", (session) => {
       this.connections++;
       this.#sessions.add(session);
@@ -241,9 +265,10 @@ export class Peer implements AsyncDisposable {
     router.service(WorkerService, {
       work: (requests, context) => {
         if (this.refusal !== undefined) throw this.refusal;
-        const stream = new PeerStream<WorkRequest, WorkResponse>(requests, context, (frame) =>
-          create(WorkResponseSchema, frame),
-        );
+        const stream = new PeerStream<WorkRequest, WorkResponse>(requests, context, (frame) => ({
+          ...create(WorkResponseSchema),
+          ...frame,
+        }));
         this.#work.put(stream);
         return stream.frames();
       },
@@ -252,9 +277,10 @@ export class Peer implements AsyncDisposable {
       ...this.#unary.calls,
       drive: (requests, context) => {
         if (this.refusal !== undefined) throw this.refusal;
-        const stream = new PeerStream<DriveRequest, DriveResponse>(requests, context, (frame) =>
-          create(DriveResponseSchema, frame),
-        );
+        const stream = new PeerStream<DriveRequest, DriveResponse>(requests, context, (frame) => ({
+          ...create(DriveResponseSchema),
+          ...frame,
+        }));
         this.#drive.put(stream);
         return stream.frames();
       },

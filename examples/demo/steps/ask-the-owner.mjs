@@ -1,0 +1,54 @@
+import { CAST } from "../cast.mjs";
+import { readInbox } from "../evidence.mjs";
+import { formatTime } from "../terminal.mjs";
+
+/** @type {import("../story.mjs").Step} */
+export const askTheOwner = {
+  title: "Ask a person, and restart the server meanwhile",
+  text: `The tool puts the question into an inbox, together with a token, and defers its answer. The call now
+    waits in the database and needs no worker. It can wait for days; here it waits for a restart.`,
+
+  async play({ stage, terminal, promises }) {
+    const script = stage.program("script");
+    script.write(`ask ${CAST.returnOrder}`);
+    const question = await stage.until("the question", async () => (await readInbox(stage))[0]);
+    const { items } = await stage.client.calls.list({ tool: "ask_user", state: "deferred" });
+
+    const stoppedAt = performance.now();
+    terminal.act("stop the server, and PostgreSQL with it");
+    const end = await stage.meanwhile(stage.stopServer());
+    const allGone = !stage.postgresRuns;
+    terminal.act("both are gone; script and workers keep trying; start the server again, on the same data");
+    await stage.startServer();
+    const away = performance.now() - stoppedAt;
+
+    const { status, said } = await answer(stage, question.name);
+    terminal.relay("answer", said);
+
+    const { callId, attempt, answer: got } = await stage.jsonResult(script);
+    promises.check(
+      "A question to a person outlives the server, and is answered by its token from any process.",
+      `deferred, server and PostgreSQL away for ${formatTime(away)}, then answered "${got?.answer}" with the ` +
+        `token alone; the script, which had waited all the time, got it; attempt ${attempt}`,
+      {
+        "the call was deferred": items[0]?.id === callId,
+        "the server stopped when told": end?.status === 0,
+        "PostgreSQL was gone too": allGone,
+        "the answering program succeeded": status === 0,
+        "the script got the answer": got?.answer === "yes",
+        "the person was asked once": attempt === 1,
+      },
+    );
+  },
+};
+
+/**
+ * @param {import("../stage.mjs").Stage} stage
+ * @param {string} name
+ */
+async function answer(stage, name) {
+  const program = stage.startProgram("answer", "host-tools/answer.mjs", [name, "yes"]);
+  program.mayEnd();
+  const { status } = await stage.meanwhile(program.ended);
+  return { status, said: program.takeResult() ?? "nothing" };
+}

@@ -1,0 +1,69 @@
+import { execFile } from "node:child_process";
+import { fileURLToPath } from "node:url";
+import { promisify } from "node:util";
+import { afterEach, beforeEach, expect, test } from "vitest";
+import { openedOf, outcomeOf } from "./support/outcome.js";
+import { Peer } from "./support/peer.js";
+
+const run = promisify(execFile);
+const sdk = new URL("../../client/dist/index.js", import.meta.url).href;
+const root = fileURLToPath(new URL("../..", import.meta.url));
+
+let peer: Peer;
+
+beforeEach(async () => {
+  peer = await Peer.start();
+});
+
+afterEach(() => peer.stop());
+
+/** Runs a program of its own until it ends by itself. */
+const program = (code: string) =>
+  run(process.execPath, ["--input-type=module", "--eval", `import { Trunkline } from "${sdk}"; ${code}`], {
+    cwd: root,
+    env: { ...process.env, TRUNKLINE_URL: peer.url },
+    timeout: 20_000,
+  });
+
+test("a harness that has its results ends by itself, without closing its client", async () => {
+  const ended = program(`
+    const client = new Trunkline();
+    const run = client.runs.open("r1");
+    await run.open("forgotten");
+    console.log(await run.call("echo"));
+  `);
+  const stream = await peer.welcomeDrive();
+  const first = await stream.until(({ opens }) => opens.length > 0);
+  stream.send({ opened: [openedOf(first.opens[0]!, 1)] });
+  const second = await stream.until(({ opens }) => opens.length > 0);
+  stream.send({
+    opened: [openedOf(second.opens[0]!, 2)],
+    outcomes: [outcomeOf("r1/2", { resultJson: '"hi"' })],
+  });
+  expect((await ended).stdout).toBe("hi\n");
+});
+
+test("a worker that is stopped lets its process end", async () => {
+  const ended = program(`
+    const worker = new Trunkline().worker({ tools: { echo: () => 1 } });
+    setTimeout(() => worker.stop(), 200);
+    await worker.done;
+    console.log("done");
+  `);
+  const { stream } = await peer.welcomeWork();
+  await stream.until(({ drain }) => drain !== undefined);
+  stream.send({ drained: { $typeName: "trunkline.v1.Drained" } });
+  await stream.halfClosed();
+  stream.end();
+  expect((await ended).stdout).toBe("done\n");
+});
+
+test("a refused key ends a worker's process with the reason on standard error, and not the key", async () => {
+  const { Code, ConnectError } = await import("@connectrpc/connect");
+  peer.refusal = new ConnectError("unknown key", Code.Unauthenticated);
+  const { stderr } = await program(
+    `new Trunkline({ key: "tl_secret" }).worker({ tools: { echo: () => 1 } });`,
+  );
+  expect(stderr).toContain("unknown key");
+  expect(stderr).not.toContain("tl_secret");
+});

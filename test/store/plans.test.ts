@@ -1,0 +1,117 @@
+import { describe, expect, test } from "vitest";
+import type pg from "pg";
+import { allStatements } from "../../server/src/store/statement.js";
+import "../../server/src/store/calls-claim.js";
+import "../../server/src/store/calls-insert.js";
+import "../../server/src/store/calls-read.js";
+import "../../server/src/store/calls-save.js";
+import "../../server/src/store/due.js";
+import "../../server/src/store/retention.js";
+import "../../server/src/store/runs.js";
+import "../../server/src/store/sessions.js";
+import "../../server/src/store/toolsets.js";
+import { useDatabase } from "../support/database.js";
+
+const database = useDatabase();
+
+interface Plan {
+  readonly "Node Type": string;
+  readonly "Relation Name"?: string;
+  readonly "Index Name"?: string;
+  readonly "Index Cond"?: string;
+  readonly Plans?: readonly Plan[];
+}
+
+const flatten = (plan: Plan): Plan[] => [plan, ...(plan.Plans ?? []).flatMap(flatten)];
+
+/** The settings of the server's connections. */
+const SETTINGS = ["seqscan", "hashjoin", "mergejoin"].map((name) => `SET enable_${name} = off`).join(";");
+
+/** The plan that a connection prepares for good, knowing nothing of the values. */
+async function genericPlan(client: pg.PoolClient, text: string): Promise<Plan[]> {
+  const count = Math.max(0, ...[...text.matchAll(/\$(\d+)/g)].map(([, digits]) => Number(digits)));
+  await client.query(`PREPARE planned AS ${text}`);
+  try {
+    const values = count === 0 ? "" : `(${new Array(count).fill("NULL").join(", ")})`;
+    const { rows } = await client.query<{ "QUERY PLAN": [{ Plan: Plan }] }>(
+      `EXPLAIN (FORMAT JSON) EXECUTE planned ${values}`,
+    );
+    return rows.flatMap((row) => flatten(row["QUERY PLAN"][0].Plan));
+  } finally {
+    await client.query("DEALLOCATE planned");
+  }
+}
+
+/** By how many of its leading columns an index must be entered, where it is used at all. */
+const ENTRIES: Readonly<Record<string, readonly string[]>> = {
+  calls_pkey: ["project_id", "run_id"],
+  calls_key: ["project_id", "run_id", "key"],
+  calls_turn: ["project_id", "run_id", "turn"],
+  calls_claimable: ["project_id", "tool"],
+  calls_claimable_by_namespace: ["project_id", "namespace", "tool"],
+  calls_held: ["project_id", "session"],
+  runs_pkey: ["project_id"],
+  runs_key: ["project_id", "key"],
+  runs_namespace: ["project_id", "namespace"],
+  sessions_id: ["id"],
+  toolsets_pkey: ["project_id", "id"],
+};
+
+/** Statements that look at many rows of a project by their nature, or at tables of a few rows. */
+const FREE = new Set(["calls_list", "calls_list_bare", "leases_lapsed", "retention_delete_sessions"]);
+
+/** Statements that look rows up one by one: by their whole key. */
+const LOOK_UPS: Readonly<Record<string, string>> = {
+  calls_end: "calls_pkey",
+  calls_save: "calls_pkey",
+  calls_progress: "calls_pkey",
+  calls_load: "calls_pkey",
+  calls_load_records: "calls_pkey",
+  calls_load_bare_records: "calls_pkey",
+  calls_find: "calls_key",
+  calls_find_records: "calls_key",
+  due_take: "calls_pkey",
+};
+
+describe.each([
+  "new tables",
+  "new tables that were analyzed",
+  "a run of 3,000 calls, analyzed when it was empty",
+])("plans that were made for %s", (when) => {
+  test("enter each index by the columns that make a look-up of it, so that they stay good as tables grow", async () => {
+    const client = await database.pool().connect();
+    try {
+      await client.query(`BEGIN; ${SETTINGS}; SET plan_cache_mode = force_generic_plan`);
+      if (when !== "new tables") await client.query("ANALYZE");
+      if (when.startsWith("a run")) await client.query(MANY);
+      for (const { name, text } of allStatements()) {
+        if (!/^\s*(SELECT|INSERT|UPDATE|DELETE|WITH)/.test(text)) continue;
+        const scans = (await genericPlan(client, text)).filter((node) => node["Index Name"] !== undefined);
+        for (const { "Index Name": index = "", "Index Cond": condition = "" } of scans) {
+          const columns = FREE.has(name) ? [] : (ENTRIES[index] ?? []);
+          const missing = columns.filter((column) => !new RegExp(`\\b${column}\\b`).test(condition));
+          expect(missing, `${name} enters ${index} by ${condition}`).toEqual([]);
+        }
+        const expected = LOOK_UPS[name];
+        if (expected === undefined) continue;
+        const used = scans.filter((node) => node["Index Name"]?.startsWith("calls_") === true);
+        expect(
+          used.map((node) => node["Index Name"]),
+          name,
+        ).toContain(expected);
+        if (expected !== "calls_pkey") continue;
+        const entry = used.find((node) => node["Index Name"] === "calls_pkey")?.["Index Cond"];
+        expect(entry, name).toMatch(/\bseq\b/);
+      }
+    } finally {
+      await client.query("ROLLBACK");
+      client.release();
+    }
+  });
+});
+
+const MANY = `INSERT INTO calls (project_id, run_id, seq, key, namespace, tool, executor, mode, max_attempts,
+    heartbeat_timeout_ms, detach_grace_ms, priority, traceparent, input, version, state, attempt, spent)
+  SELECT 1, '01890000-0000-7000-8000-000000000000', n, n::text, 'alice', 'echo', 'worker', 'retry', 5, 60000,
+    10000, 0, '', '{}', 1, 'queued', 0, 0
+  FROM generate_series(1, 3000) n`;

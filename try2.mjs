@@ -1,0 +1,21 @@
+import pg from "pg";
+import { startServer, createLog, startEmbeddedPostgres } from "trunkline";
+import { Trunkline } from "@trunkline/sdk";
+const counts = new Map(), times=new Map();
+const orig = pg.Client.prototype.query;
+pg.Client.prototype.query = function (q, ...r) { const n = q.name ?? q.text ?? q; counts.set(n, (counts.get(n) ?? 0) + 1); const t0=performance.now(); const p= orig.call(this, q, ...r); p?.then?.(()=>times.set(n,(times.get(n)??0)+performance.now()-t0)); return p; };
+const pgs = await startEmbeddedPostgres({ dataDir: "/tmp/try-pg" });
+const server = await startServer({ databaseUrl: pgs.url, port: 0, rootKey: null, insecure: true, log: createLog("warn") });
+const t = new Trunkline({ url: server.url });
+const worker = t.worker({ concurrency: 500, tools: { add: async ({a,b}) => a+b } });
+const run = await t.runs.create({ namespace: "u1" });
+await run.call("add", {a:1,b:2});
+const show=(label)=>{ console.log(label); for (const [n,c] of [...counts].sort((x,y)=>y[1]-x[1]).slice(0,14)) console.log(" ", c, (times.get(n)/c).toFixed(2)+"ms", String(n).slice(0,60)); counts.clear(); times.clear(); };
+counts.clear();
+for (let i=0;i<100;i++) { await run.call("add", {a:1,b:2}); await new Promise(r=>setTimeout(r,20)); }
+show("100 one at a time");
+let n=0; const until=performance.now()+3000;
+await Promise.all(Array.from({length:500},async()=>{while(performance.now()<until){await run.call("add",{a:1,b:1});n++}}));
+console.log(n/3);
+show("500 callers");
+await worker.stop(); await t.close?.(); await server.stop(); await pgs.stop();
