@@ -38,11 +38,7 @@ const jobs = {
   async burst({ calls }) {
     const startedAt = performance.now();
     const handles = await Promise.all(
-      Array.from({ length: calls }, async (_, index) => {
-        const handle = run.open("noop", { index });
-        await handle.id;
-        return handle;
-      }),
+      Array.from({ length: calls }, (_, index) => run.open("noop", { index })),
     );
     const openedSeconds = (performance.now() - startedAt) / 1_000;
     open = handles;
@@ -54,9 +50,10 @@ const jobs = {
     return { seconds: (performance.now() - startedAt) / 1_000 };
   },
 };
+/** @type {import("@trunkline/sdk").CallHandle[]} */
 let open = [];
 
-process.on("message", (message) => {
+process.on("message", (/** @type {any} */ message) => {
   jobs[message.job](message).then(
     (answer) => process.send(answer),
     (error) => {

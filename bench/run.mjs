@@ -30,6 +30,9 @@ const round = (value) =>
   value >= 100 ? Math.round(value).toLocaleString("en") : Number(value.toPrecision(3));
 const percentile = (values, part) => [...values].sort((a, b) => a - b)[Math.floor(values.length * part)];
 
+/** PostgreSQL publishes a backend's counters within a second of its last commit. */
+const countersSettled = () => new Promise((resolve) => setTimeout(resolve, 1_500));
+
 /** Starts the three processes on a fresh database for the time of `work`. */
 async function withStack(postgres, workerConfig, work) {
   const database = await createDatabase(postgres.url);
@@ -54,10 +57,11 @@ const scenarios = {
         await stack.harness.ask({ job: "callers", callers, seconds: 2 });
         const figures = { perSecond: [], cpu: [], versions: [], commits: [], wal: [] };
         for (let index = 0; index < runs; index++) {
+          await countersSettled();
           const before = { ...(await usage(stack.server.pid)), ...(await stack.database.counters()) };
           const { calls, seconds: took } = await stack.harness.ask({ job: "callers", callers, seconds });
           // PostgreSQL publishes a backend's counters within a second of its last commit.
-          await new Promise((resolve) => setTimeout(resolve, 1_500));
+          await countersSettled();
           const after = { ...(await usage(stack.server.pid)), ...(await stack.database.counters()) };
           figures.perSecond.push(calls / took);
           figures.cpu.push(((after.cpuSeconds - before.cpuSeconds) / calls) * 1e6);
@@ -80,11 +84,12 @@ const scenarios = {
       await worker.ask("times");
       const figures = { p50: [], p99: [], start50: [], commits: [], versions: [] };
       for (let index = 0; index < runs; index++) {
+        await countersSettled();
         const before = await database.counters();
         const calls = options.quick ? 150 : 300;
         const { ms, openedAt } = await harness.ask({ job: "latency", calls, pauseMs: 20 });
         const { times } = await worker.ask("times");
-        await new Promise((resolve) => setTimeout(resolve, 1_500));
+        await countersSettled();
         const after = await database.counters();
         figures.p50.push(percentile(ms, 0.5));
         figures.p99.push(percentile(ms, 0.99));

@@ -97,7 +97,9 @@ type Mutable<T> = { -readonly [K in keyof T]: T[K] };
 /** A policy of the wire; empty when there is none. */
 export function policyFromWire(wire: WirePolicy | undefined): Policy {
   if (wire === undefined) return {};
-  const policy: Mutable<Policy> = { mode: translate(MODE_OF, wire.mode, "retry") };
+  const policy: Mutable<Policy> = {};
+  // A tool's own policy says only what it was given, so that it can be put again as it was read.
+  if (wire.mode !== WireMode.UNSPECIFIED) policy.mode = translate(MODE_OF, wire.mode, "retry");
   const backoff: Mutable<NonNullable<Policy["backoff"]>> = {};
   if (wire.maxAttempts !== undefined) policy.maxAttempts = wire.maxAttempts;
   if (wire.backoffInitial !== undefined) backoff.initial = formatDuration(durationMs(wire.backoffInitial));

@@ -48,6 +48,7 @@ const DEFAULT_PORT = 7788;
 const DEFAULT_HEARTBEAT_MS = 5_000;
 const DEFAULT_CONNECTIONS = 10;
 const DEFAULT_GRACE_MS = 5_000;
+const LEAVING_MS = 1_000;
 
 /**
  * Starts a server: migrates the database, starts the upkeep, then listens.
@@ -81,18 +82,22 @@ async function serve(
   const { log } = options;
   const nodeId = randomUUID();
   const heartbeatIntervalMs = options.heartbeatIntervalMs ?? DEFAULT_HEARTBEAT_MS;
-  await registerNode(db, nodeId, "");
+  await registerNode(db, nodeId, "", heartbeatIntervalMs);
   const exchange = new Exchange({ db, nodeId, heartbeatIntervalMs, onError });
   const maintenance = new Maintenance({ exchange, retentionMs: options.retentionMs ?? null, onError });
   const deps = serviceDeps(exchange, onError);
   let serving = true;
   const auth = { rootKey: options.rootKey, insecure: options.insecure ?? false };
+  const forgetNode = (): Promise<void> => removeNode(db, nodeId).catch(onError);
   const listener = await listen({
     host: options.host ?? "127.0.0.1",
     port: options.port ?? DEFAULT_PORT,
     ...(options.tls === undefined ? {} : { tls: options.tls }),
     handler: serviceHandler(deps, auth, () => serving),
     onError,
+  }).catch(async (error: unknown) => {
+    await forgetNode();
+    throw error;
   });
   maintenance.start();
   log.info({ node: nodeId, url: listener.url }, "serving");
@@ -100,11 +105,13 @@ async function serve(
   const stop = async (graceMs: number): Promise<void> => {
     serving = false;
     log.info({ node: nodeId }, "stopping");
-    exchange.dispatch.stop();
+    exchange.stop();
     deps.streams.shutDown();
     await listener.close({ graceMs });
     await maintenance.stop();
-    await removeNode(db, nodeId).catch(onError);
+    // What a stream leaves behind is written after its connection has gone.
+    await deps.streams.idle(LEAVING_MS);
+    await forgetNode();
     await db.close();
   };
   return {

@@ -5,7 +5,7 @@ import type { Step, WorkerProcess } from "../support/worker-process.js";
 
 const stack = useStack();
 
-const POLICY = { heartbeatTimeout: "1s", detachGrace: "1s" } as const;
+const POLICY = { heartbeatTimeout: "2s", detachGrace: "1s" } as const;
 
 let tools = 0;
 

@@ -1,5 +1,6 @@
 import { describe, expect, test } from "vitest";
 import type { Call } from "../../server/src/core/call.js";
+import { resolvePolicy } from "../../server/src/core/policy.js";
 import { decide } from "../../server/src/core/transition.js";
 import {
   claimQueued,
@@ -10,6 +11,7 @@ import {
 import { insertCalls } from "../../server/src/store/calls-insert.js";
 import type { Database } from "../../server/src/store/database.js";
 import { endRun } from "../../server/src/store/runs.js";
+import { putToolset } from "../../server/src/store/toolsets.js";
 import { allStatements } from "../../server/src/store/statement.js";
 import {
   apply,
@@ -20,6 +22,7 @@ import {
   openCall,
   PROJECT,
   reload,
+  SCOPE,
   useStore,
   type TestSession,
 } from "./fixture.js";
@@ -65,11 +68,7 @@ describe("claimQueued", () => {
     const run = await makeRun(store.db, { labels: { a: "b" } });
     const session = await makeSession(store.db);
     const tool = newName("tool");
-    const policy = (await import("../../server/src/core/policy.js")).resolvePolicy(
-      { attemptTimeoutMs: 9_000, mode: "at_most_once" },
-      {},
-      1_000,
-    );
+    const policy = resolvePolicy({ attemptTimeoutMs: 9_000, mode: "at_most_once" }, {}, 1_000);
     const call = await openCall(store.db, run, 1, { tool, policy, inputJson: '{"a":1}' });
     const [row] = await claim(store.db, session, 1, { tools: [tool] });
     const claimId = row?.record.call.claim?.id ?? "";
@@ -117,9 +116,8 @@ describe("claimQueued", () => {
   });
 
   test("a session that is bound to an end user or a toolset is offered nobody else's calls (I7)", async () => {
-    const { putToolset } = await import("../../server/src/store/toolsets.js");
     const toolset = newName("toolset");
-    await putToolset(store.db, { projectId: PROJECT, namespace: null }, toolset, []);
+    await putToolset(store.db, SCOPE, toolset, []);
     const [alice, bob] = [newName("alice"), newName("bob")];
     const tool = newName("tool");
     const session = await makeSession(store.db);

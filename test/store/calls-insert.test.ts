@@ -69,7 +69,7 @@ describe("insertCalls", () => {
     const ended = await makeRun(store.db);
     await endRun(store.db, PROJECT, ended.id);
     const rows = [runs[2], ended, runs[0], runs[1], ended, runs[0]].map((run, index) =>
-      newRow(run!, index + 1),
+      newRow(run, index + 1),
     );
     const outcomes = await insertCalls(store.db, rows);
     expect(outcomes.map(({ type }) => type)).toEqual([

@@ -1,16 +1,7 @@
 import { describe, expect, test } from "vitest";
 import type pg from "pg";
-import { allStatements } from "../../server/src/store/statement.js";
-import "../../server/src/store/calls-claim.js";
-import "../../server/src/store/calls-insert.js";
-import "../../server/src/store/calls-read.js";
-import "../../server/src/store/calls-save.js";
-import "../../server/src/store/due.js";
-import "../../server/src/store/retention.js";
-import "../../server/src/store/runs.js";
-import "../../server/src/store/sessions.js";
-import "../../server/src/store/toolsets.js";
 import { useDatabase } from "../support/database.js";
+import { STATEMENTS } from "./all-statements.js";
 
 const database = useDatabase();
 
@@ -84,7 +75,7 @@ describe.each([
       await client.query(`BEGIN; ${SETTINGS}; SET plan_cache_mode = force_generic_plan`);
       if (when !== "new tables") await client.query("ANALYZE");
       if (when.startsWith("a run")) await client.query(MANY);
-      for (const { name, text } of allStatements()) {
+      for (const { name, text } of STATEMENTS) {
         if (!/^\s*(SELECT|INSERT|UPDATE|DELETE|WITH)/.test(text)) continue;
         const scans = (await genericPlan(client, text)).filter((node) => node["Index Name"] !== undefined);
         for (const { "Index Name": index = "", "Index Cond": condition = "" } of scans) {

@@ -1,7 +1,7 @@
 import { setTimeout as delay } from "node:timers/promises";
 
 /** Far above what anything here takes, and below a test's own limit. */
-const DEADLINE_MS = 10_000;
+const DEADLINE_MS = 20_000;
 const LOOK_AGAIN_MS = 15;
 
 /** What a look can say: a falsy value means "not yet". */

@@ -44,6 +44,7 @@ async function handle(input, ctx) {
   const about = { callId, attempt, tool: ctx.tool };
   /** @type {string | undefined} */
   let token;
+  let isDeferred = false;
   tell({ type: "start", ...about, key: ctx.idempotencyKey });
   ctx.signal.addEventListener("abort", () =>
     tell({ type: "aborted", ...about, reason: reasonOf(ctx.signal.reason) ?? "" }),
@@ -60,6 +61,7 @@ async function handle(input, ctx) {
       const deferring = ctx.defer({ ...step.defer, ...(token === undefined ? {} : { token }) });
       tell({ type: "deferring", ...about });
       const deferred = await deferring;
+      isDeferred = true;
       tell({ type: "deferred", ...about, token: deferred.token, expiresAt: deferred.expiresAt?.getTime() });
     } else if ("throw" in step) {
       tell({ type: "end", ...about });
@@ -81,7 +83,7 @@ async function handle(input, ctx) {
     }
   }
   tell({ type: "end", ...about });
-  return token === undefined ? { worker: options.name, attempt, key: callId } : undefined;
+  return isDeferred ? undefined : { worker: options.name, attempt, key: callId };
 }
 
 const client = new Trunkline({ url: options.url, onWarning: () => undefined });

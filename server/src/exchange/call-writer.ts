@@ -1,10 +1,11 @@
 import { isEnded, type Call, type CallRef } from "../core/call.js";
 import { TrunklineError } from "../core/error.js";
 import type { CallEvent, Change, Decision, Verdict } from "../core/event.js";
+import { sameFailure } from "../core/failure.js";
 import type { Scope } from "../core/scope.js";
 import { decide } from "../core/transition.js";
 import { endCalls, saveCalls, type SaveItem, type SaveOutcome } from "../store/calls-save.js";
-import { loadCalls } from "../store/calls-read.js";
+import { loadCalls, loadRecords } from "../store/calls-read.js";
 import type { Database } from "../store/database.js";
 import { Batcher } from "./batcher.js";
 import { callKey } from "./call-key.js";
@@ -102,6 +103,19 @@ export class CallWriter {
     });
   }
 
+  /**
+   * Applies an event that was found by reading the call: only while the call is still as it was read, since a
+   * time that has passed for one attempt says nothing of the next. Undefined where nothing changed.
+   *
+   * @throws TrunklineError UNAVAILABLE where the database cannot be reached.
+   */
+  applyAsRead(call: Call, event: CallEvent): Promise<Applied | undefined> {
+    return this.#lock.run(callKey(call), async () => {
+      const { change } = decide(call, event, Math.random());
+      return change === null ? undefined : this.#save(call, change);
+    });
+  }
+
   /** Saves a change; undefined when the row is not any more what the decision was made from. */
   async #save(before: Call, change: Change): Promise<Applied | undefined> {
     const batcher = isEnded(change.next) ? this.#ends : this.#saves;
@@ -113,13 +127,21 @@ export class CallWriter {
         const canceled = decide(before, { type: "cancel", cause: "run_ended" }, 0);
         return canceled.change === null ? undefined : this.#save(before, canceled.change);
       }
-      case "stale": {
-        const now = await this.load(before);
-        // A batch that was sent again finds its own first delivery.
-        if (now === undefined || !isSameChange(now, change.next)) return undefined;
-        return this.#committed({ before, change, times: NO_TIMES });
-      }
+      case "stale":
+        return this.#foundSaved(before, change);
     }
+  }
+
+  /** A batch that was sent again finds its own first delivery: the row is what it would have made. */
+  async #foundSaved(before: Call, change: Change): Promise<Applied | undefined> {
+    const [record] = await loadRecords(this.#options.db, [before], { payloads: true });
+    if (record === null || record === undefined || !isSameChange(record.call, change.next)) return undefined;
+    const { endedAt, readyAt, attemptTimeoutAt, deferTimeoutAt } = record;
+    return this.#committed({
+      before,
+      change,
+      times: { type: "saved", endedAt, readyAt, attemptTimeoutAt, deferTimeoutAt },
+    });
   }
 
   #committed(committed: Committed): Applied {
@@ -127,14 +149,6 @@ export class CallWriter {
     return { verdict: { ok: true, repeat: false }, call: committed.change.next, committed };
   }
 }
-
-const NO_TIMES: SavedTimes = {
-  type: "saved",
-  endedAt: null,
-  readyAt: null,
-  attemptTimeoutAt: null,
-  deferTimeoutAt: null,
-};
 
 /** The error for a call that is missing, or somebody else's: the two look the same (I7). */
 export function notFound(ref: Pick<CallRef, "runId" | "seq">): TrunklineError {
@@ -153,16 +167,27 @@ function settled(decision: Decision, call: Call): Applied {
   return { verdict: decision.verdict, call, committed: null };
 }
 
+/** Whether a row is what a change would have made of it, and not what somebody else's would. */
 function isSameChange(now: Call, next: Call): boolean {
   return (
     now.version === next.version &&
     now.state === next.state &&
     now.attempt === next.attempt &&
     now.spent === next.spent &&
+    now.failures === next.failures &&
     now.claim?.id === next.claim?.id &&
     now.claim?.standing === next.claim?.standing &&
-    (now.state !== "succeeded" || (next.state === "succeeded" && now.resultJson === next.resultJson))
+    now.claim?.accepted === next.claim?.accepted &&
+    now.tokens.length === next.tokens.length &&
+    now.tokens.every(({ hash }, index) => hash === next.tokens[index]?.hash) &&
+    isSameEnd(now, next)
   );
+}
+
+function isSameEnd(now: Call, next: Call): boolean {
+  if (!isEnded(now) || !isEnded(next)) return true;
+  if (now.state === "succeeded") return next.state === "succeeded" && now.resultJson === next.resultJson;
+  return next.state !== "succeeded" && sameFailure(now.failure, next.failure);
 }
 
 function sizeOfChange({ change }: SaveItem): number {

@@ -129,8 +129,7 @@ export class Dispatch {
   wake(projectId: number, tool: string): void {
     const queue = this.#queues.get(queueKey(projectId, tool));
     if (queue === undefined) return;
-    queue.emptyAt = -Infinity;
-    queue.wakes++;
+    markFilled(queue);
     if (queue.ready.size > 0) this.#want();
   }
 
@@ -147,7 +146,7 @@ export class Dispatch {
       const tools = queues.map(({ tool }) => tool);
       const filled = new Set(await queuedTools(this.#options.db, projectId, tools));
       queues.forEach((queue, index) => {
-        if (filled.has(queue.tool)) queue.emptyAt = -Infinity;
+        if (filled.has(queue.tool)) markFilled(queue);
         else if (queue.wakes === wakes[index]) queue.emptyAt = startedAt;
       });
       if (filled.size > 0) this.#want();
@@ -284,6 +283,11 @@ export class Dispatch {
     session.credit++;
     if (session.hasRoom()) for (const key of session.queueKeys) this.#queues.get(key)?.ready.add(session);
   }
+}
+
+function markFilled(queue: Queue): void {
+  queue.emptyAt = -Infinity;
+  queue.wakes++;
 }
 
 function toSlot({ session, claimId, epoch }: Assignment): ClaimSlot {

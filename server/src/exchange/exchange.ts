@@ -84,6 +84,17 @@ export class Exchange {
     return this.#writer.apply(ref, event, scope);
   }
 
+  /** Applies an event to the call as it was read; see {@link CallWriter.applyAsRead}. */
+  applyAsRead(call: Call, event: CallEvent): Promise<Applied | undefined> {
+    return this.#writer.applyAsRead(call, event);
+  }
+
+  /** Chooses no session any more, and leaves no timer behind: the node shuts down. */
+  stop(): void {
+    this.dispatch.stop();
+    this.sessions.stop();
+  }
+
   /** The call as the database has it now, or undefined. */
   load(ref: CallRef): Promise<Call | undefined> {
     return this.#writer.load(ref);

@@ -59,10 +59,17 @@ export class Heartbeats {
     if (held === undefined || held.known) return;
     held.known = true;
     if (held.call.policy.mode === "retry") return;
-    this.#options.apply(held.call, { type: "accept", claimId }).then(({ verdict }) => {
-      if (verdict.ok) session.stream?.confirm(claimId);
-      else session.stream?.revoke(claimId, "lease_lost");
-    }, this.#options.onError);
+    this.#options.apply(held.call, { type: "accept", claimId }).then(
+      ({ verdict }) => {
+        if (verdict.ok) session.stream?.confirm(claimId);
+        else this.#options.sessions.drop(held, "lease_lost");
+      },
+      (error: unknown) => {
+        // Not stored for now: the next heartbeat that names it tries again.
+        held.known = false;
+        this.#options.onError(error);
+      },
+    );
   }
 
   #fire(held: HeldClaim, event: CallEvent): void {
@@ -75,6 +82,7 @@ export class Heartbeats {
       const held = session.held.get(claimId);
       if (held !== undefined) items.set(claimId, { ref: held.call, claimId, progressJson });
     }
+    if (items.size === 0) return;
     saveProgress(this.#options.db, [...items.values()]).catch(this.#options.onError);
   }
 }

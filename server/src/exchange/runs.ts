@@ -89,16 +89,17 @@ export class Runs {
   }
 
   async #load(projectId: number, id: string): Promise<KnownRun | null> {
-    const pending = this.#loading.get(id);
+    const key = `${projectId}:${id}`;
+    const pending = this.#loading.get(key);
     if (pending !== undefined) return pending;
     const load = loadRuns(this.#db, [{ projectId, id }]).then(([record]) =>
       record === null || record === undefined ? null : this.#remember(record),
     );
-    this.#loading.set(id, load);
+    this.#loading.set(key, load);
     try {
       return await load;
     } finally {
-      this.#loading.delete(id);
+      this.#loading.delete(key);
     }
   }
 

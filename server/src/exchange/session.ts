@@ -9,8 +9,6 @@ export interface HeldClaim {
   call: ClaimedCall;
   /** Whether the worker said that it has it: by accepting it, or by naming it. */
   known: boolean;
-  /** Whether it was put into a frame of an open stream. */
-  offered: boolean;
   /** When it was offered last, or found in the database; monotonic milliseconds. */
   offeredAt: number;
 }
@@ -42,6 +40,10 @@ export class Session {
   /** Claims that it may still be sent on this stream. */
   credit = 0;
   draining = false;
+  /** While its hello is being settled: not all that it names is held yet. */
+  greeting = false;
+  /** Whether its stream can still carry claims: false once the worker has closed its side. */
+  reachable = true;
   /** When anything was last heard from it; monotonic milliseconds. */
   heardAt: number;
   /** Tools as dispatch keys, made once. */
@@ -57,6 +59,6 @@ export class Session {
 
   /** Whether a claim may be chosen for it now. */
   hasRoom(): boolean {
-    return this.credit > 0 && this.stream !== null && !this.draining;
+    return this.credit > 0 && this.stream !== null && this.reachable && !this.draining;
   }
 }

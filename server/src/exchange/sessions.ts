@@ -1,4 +1,4 @@
-import { isEnded, type Call, type CallRef, type ClaimedCall } from "../core/call.js";
+import type { Call, CallRef, ClaimedCall } from "../core/call.js";
 import { TrunklineError } from "../core/error.js";
 import type { CallEvent, RevokeCause } from "../core/event.js";
 import type { Scope } from "../core/scope.js";
@@ -53,12 +53,19 @@ export interface SessionsOptions {
 /** How long an unaccepted claim outlives its stream before it is offered to others. */
 const UNACCEPTED_GRACE_MS = 2_000;
 
+interface Holding {
+  readonly session: Session;
+  readonly claim: HeldClaim;
+}
+
 /** The sessions of this node, and the claims that they hold. */
 export class Sessions {
   readonly #options: SessionsOptions;
   readonly #sessions = new Map<number, Session>();
   /** Held claims by their calls: what an event on a call is decided from, without a read. */
-  readonly #held = new Map<string, { readonly session: Session; readonly claim: HeldClaim }>();
+  readonly #held = new Map<string, Holding>();
+  readonly #timers = new Set<NodeJS.Timeout>();
+  #stopped = false;
 
   constructor(options: SessionsOptions) {
     this.#options = options;
@@ -69,26 +76,17 @@ export class Sessions {
     return this.#sessions.values();
   }
 
-  /** Claims held on this node. */
-  get heldCount(): number {
-    return this.#held.size;
-  }
-
   /** The call as this node knows it, if one of its sessions holds it. */
   recall(ref: Pick<CallRef, "runId" | "seq">): ClaimedCall | undefined {
     return this.#held.get(callKey(ref))?.claim.call;
-  }
-
-  /** The holder of a call on this node. */
-  holder(ref: Pick<CallRef, "runId" | "seq">): { session: Session; claim: HeldClaim } | undefined {
-    return this.#held.get(callKey(ref));
   }
 
   /**
    * Takes a worker's hello: moves its session to this node, with a new epoch, settles what became of the
    * claims that it names and of those that it does not, and ends its older stream.
    *
-   * @throws TrunklineError SESSION_IN_USE while another process has an open stream under this id.
+   * @throws TrunklineError SESSION_IN_USE while another process has an open stream under this id; SUPERSEDED
+   *   when the session says hello elsewhere meanwhile.
    */
   async hello(request: HelloRequest, sink: WorkSink): Promise<Welcomed> {
     const { scope, facts } = request;
@@ -109,10 +107,17 @@ export class Sessions {
       );
     }
     const session = this.#adopt(answer.number, answer.epoch, request, sink, now);
-    const named = new Set(request.claims.map(({ claimId }) => claimId));
-    await this.#settleUnnamed(session, answer.claims, named, answer.takenOver);
-    const verdicts = await this.#settleNamed(session, request);
-    return { session, verdicts, start: () => this.#start(session, answer.epoch, request.slots) };
+    try {
+      const named = new Set(request.claims.map(({ claimId }) => claimId));
+      await this.#settleUnnamed(session, answer.claims, named, answer.takenOver);
+      const verdicts = await this.#settleNamed(session, request, sink);
+      return { session, verdicts, start: () => this.#start(session, answer.epoch, request.slots) };
+    } catch (error) {
+      await this.streamEnded(session, sink, "silent");
+      throw error;
+    } finally {
+      if (session.epoch === answer.epoch) session.greeting = false;
+    }
   }
 
   #isOpenHere(scope: Scope, sessionId: string): boolean {
@@ -133,18 +138,21 @@ export class Sessions {
     now: number,
   ): Session {
     const known = this.#sessions.get(number);
+    // Two hellos may come back in the other order: the later one has the session.
+    if (known !== undefined && known.epoch > epoch) throw superseded();
     const session = known ?? new Session(scope, number, epoch, facts, now);
     this.#sessions.set(number, session);
-    if (known !== undefined) {
-      this.#options.dispatch.remove(known);
-      known.stream?.end(new TrunklineError("SUPERSEDED", "the session said hello on another stream"));
-    }
+    this.#options.dispatch.remove(session);
+    const older = session.stream;
     session.epoch = epoch;
     session.facts = facts;
     session.stream = sink;
     session.credit = 0;
     session.draining = false;
+    session.reachable = true;
+    session.greeting = true;
     session.heardAt = now;
+    older?.end(superseded());
     return session;
   }
 
@@ -165,23 +173,28 @@ export class Sessions {
     await Promise.all(
       unnamed.map((call) => {
         const claimId = call.claim?.id ?? "";
-        this.drop(call, null);
+        this.#dropClaim(call, claimId);
         const event: CallEvent = takenOver
           ? { type: "lease_ended", claimId }
           : { type: "take_back", claimId, cause: "disowned" };
         return this.#options.apply(call, event);
       }),
     );
-    for (const held of [...session.held.values()]) if (!named.has(held.id)) this.drop(held.call, null);
+    for (const held of [...session.held.values()]) if (!named.has(held.id)) this.drop(held, null);
   }
 
   /** Naming a claim is accepting it. */
-  async #settleNamed(session: Session, { scope, claims }: HelloRequest): Promise<NamedVerdict[]> {
+  async #settleNamed(
+    session: Session,
+    { scope, claims }: HelloRequest,
+    sink: WorkSink,
+  ): Promise<NamedVerdict[]> {
     if (claims.length === 0) return [];
     const calls = await loadCalls(
       this.#options.db,
       claims.map(({ ref }) => ref),
     );
+    if (session.stream !== sink) throw superseded();
     return Promise.all(
       claims.map(async ({ claimId }, index): Promise<NamedVerdict> => {
         const call = calls[index];
@@ -191,7 +204,7 @@ export class Sessions {
         if (standing !== "kept" && standing !== "confirmed") return { claimId, standing };
         if (call.state !== "claimed" || call.claim.session !== session.number)
           return { claimId, standing: "lost" };
-        this.hold(session, call, { known: true, offered: true });
+        this.#hold(session, call, true);
         if (call.policy.mode === "retry" || standing === "confirmed") return { claimId, standing };
         return { claimId, standing: (await this.#accept(call, claimId)) ? "confirmed" : "lost" };
       }),
@@ -204,15 +217,14 @@ export class Sessions {
   }
 
   /** Counts a claim as held by a session of this node. */
-  hold(
-    session: Session,
-    call: ClaimedCall,
-    how: { readonly known: boolean; readonly offered: boolean },
-  ): HeldClaim {
-    const claim: HeldClaim = { id: call.claim.id, call, ...how, offeredAt: performance.now() };
+  #hold(session: Session, call: ClaimedCall, known: boolean): void {
+    const key = callKey(call);
+    const older = this.#held.get(key);
+    // What another node did to the call since went unnoticed here: its earlier claim is not held any more.
+    if (older !== undefined && older.claim.id !== call.claim.id) this.drop(older.claim, "lease_lost");
+    const claim: HeldClaim = { id: call.claim.id, call, known, offeredAt: performance.now() };
     session.held.set(claim.id, claim);
-    this.#held.set(callKey(call), { session, claim });
-    return claim;
+    this.#held.set(key, { session, claim });
   }
 
   /**
@@ -221,39 +233,46 @@ export class Sessions {
    */
   deliver({ session, epoch }: Assignment, delivery: Delivery): void {
     const { call } = delivery;
-    if (session.epoch !== epoch || session.stream === null || session.draining) {
+    if (session.epoch !== epoch || session.stream === null || session.draining || !session.reachable) {
       this.takeBackUnframed(call);
       return;
     }
-    this.hold(session, call, { known: false, offered: true });
+    this.#hold(session, call, false);
     session.stream.offer(delivery);
   }
 
   /** A claim that this node knows it never put into a frame. */
   takeBackUnframed(call: ClaimedCall): void {
     const event: CallEvent = { type: "take_back", claimId: call.claim.id, cause: "unframed" };
-    this.drop(call, null);
+    this.#dropClaim(call, call.claim.id);
     this.#options.apply(call, event).catch(this.#options.onError);
   }
 
-  /** A call was changed: keeps the held claim in step, or drops it and tells its worker why. */
+  /** A held call was changed: keeps its claim in step, or drops it and tells its worker why. */
   changed(next: Call, revoked: RevokeCause | null): void {
-    const held = this.#held.get(callKey(next));
-    if (held === undefined) return;
-    if (next.state === "claimed" && next.claim.id === held.claim.id) held.claim.call = next;
-    else this.drop(next, revoked);
+    const held = this.#held.get(callKey(next))?.claim;
+    // The next claim may have been made, and delivered, before the change that queued the call is told of.
+    if (held === undefined || next.version < held.call.version) return;
+    if (next.state === "claimed" && next.claim.id === held.id) held.call = next;
+    else this.drop(held, revoked);
   }
 
   /** The claim is no longer held here; with a cause, its worker is told. */
-  drop(ref: Pick<CallRef, "runId" | "seq">, revoked: RevokeCause | null): void {
-    const key = callKey(ref);
+  drop(claim: HeldClaim, revoked: RevokeCause | null): void {
+    const key = callKey(claim.call);
     const held = this.#held.get(key);
-    if (held === undefined) return;
+    if (held?.claim !== claim) return;
     this.#held.delete(key);
-    const { session, claim } = held;
+    const { session } = held;
     session.held.delete(claim.id);
     if (revoked !== null) session.stream?.revoke(claim.id, revoked);
     if (session.draining && session.held.size === 0) session.stream?.drained();
+  }
+
+  /** Drops the claim of a call, if it is this one that is held; nobody is told. */
+  #dropClaim(ref: Pick<CallRef, "runId" | "seq">, claimId: string): void {
+    const held = this.#held.get(callKey(ref))?.claim;
+    if (held?.id === claimId) this.drop(held, null);
   }
 
   /** The worker wants no more claims. */
@@ -262,6 +281,13 @@ export class Sessions {
     session.draining = true;
     this.#options.dispatch.remove(session);
     if (session.held.size === 0) session.stream?.drained();
+  }
+
+  /** The worker has closed its side of the stream: what it is still owed comes, and no claim. */
+  readEnded(session: Session, sink: WorkSink): void {
+    if (session.stream !== sink) return;
+    session.reachable = false;
+    this.#options.dispatch.remove(session);
   }
 
   /**
@@ -279,8 +305,16 @@ export class Sessions {
       await closeSession(this.#options.db, number, epoch);
       return;
     }
-    setTimeout(() => this.#takeBackUnaccepted(session, epoch), UNACCEPTED_GRACE_MS).unref();
+    if (!this.#stopped) this.#takeBackUnacceptedLater(session, epoch);
     await detachSessions(this.#options.db, [{ number, epoch, how }]);
+  }
+
+  #takeBackUnacceptedLater(session: Session, epoch: number): void {
+    const timer = setTimeout(() => {
+      this.#timers.delete(timer);
+      this.#takeBackUnaccepted(session, epoch);
+    }, UNACCEPTED_GRACE_MS);
+    this.#timers.add(timer.unref());
   }
 
   #takeBackUnaccepted(session: Session, epoch: number): void {
@@ -294,12 +328,19 @@ export class Sessions {
 
   /** Another node has the session now. */
   lose(session: Session): void {
+    const { stream } = session;
+    session.stream = null;
     this.#options.dispatch.remove(session);
     this.#sessions.delete(session.number);
-    for (const held of [...session.held.values()]) this.#held.delete(callKey(held.call));
-    session.held.clear();
-    session.stream?.end(new TrunklineError("SUPERSEDED", "the session said hello to another node"));
-    session.stream = null;
+    for (const held of [...session.held.values()]) this.drop(held, null);
+    stream?.end(superseded());
+  }
+
+  /** Leaves no timer behind: the node shuts down. */
+  stop(): void {
+    this.#stopped = true;
+    for (const timer of this.#timers) clearTimeout(timer);
+    this.#timers.clear();
   }
 
   /** Forgets sessions without stream and claims. */
@@ -308,9 +349,8 @@ export class Sessions {
       if (session.stream === null && session.held.size === 0) this.#sessions.delete(session.number);
     }
   }
+}
 
-  /** Whether an ended or moved call is still counted as held; for reconciliation. */
-  isHeld(call: Call): boolean {
-    return !isEnded(call) && this.#held.has(callKey(call));
-  }
+function superseded(): TrunklineError {
+  return new TrunklineError("SUPERSEDED", "the session said hello on another stream");
 }

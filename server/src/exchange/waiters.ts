@@ -1,11 +1,11 @@
 import { isEnded, type Call, type CallRef } from "../core/call.js";
 import type { Scope } from "../core/scope.js";
-import { loadRecords } from "../store/calls-read.js";
 import type { Database } from "../store/database.js";
 import type { CallRecord } from "../store/rows.js";
 import { callKey } from "./call-key.js";
 import { isWithin } from "./call-writer.js";
 import type { Outcome } from "./delivery.js";
+import { lookAtCalls } from "./outcomes.js";
 
 /** Somebody who waits for calls to end; told at most once per call and registration. */
 export interface Waiter {
@@ -19,10 +19,9 @@ export interface TurnWaiter {
 
 interface Waited {
   readonly ref: CallRef;
-  readonly waiters: Set<Waiter>;
+  /** Each with what it may see, since it registers before anybody has looked at the call. */
+  readonly waiters: Map<Waiter, Scope>;
 }
-
-const READ_CHUNK = 1_000;
 
 /**
  * Who waits for which call, in memory alone: a waiting caller holds no connection and no timer (I12). An
@@ -42,36 +41,32 @@ export class Waiters {
     return this.#calls.size + this.#turns.size;
   }
 
-  /** Registers for a call that is known to be open: one that was just stored by this node. */
-  add(ref: CallRef, waiter: Waiter): void {
+  /** Registers for a call; one that has ended already, or is out of the scope, is never told of. */
+  add({ projectId, runId, seq }: CallRef, waiter: Waiter, scope: Scope): void {
+    const ref = { projectId, runId, seq };
     const key = callKey(ref);
     const waited = this.#calls.get(key);
-    if (waited === undefined) this.#calls.set(key, { ref, waiters: new Set([waiter]) });
-    else waited.waiters.add(waiter);
+    if (waited === undefined) this.#calls.set(key, { ref, waiters: new Map([[waiter, scope]]) });
+    else waited.waiters.set(waiter, scope);
   }
 
   /** Registers first, then reads: what has ended is told at once. The refs that there are, in scope. */
-  async watch(refs: readonly CallRef[], waiter: Waiter, scope: Scope): Promise<CallRef[]> {
-    for (const ref of refs) this.add(ref, waiter);
-    const found: CallRef[] = [];
-    for (let start = 0; start < refs.length; start += READ_CHUNK) {
-      const chunk = refs.slice(start, start + READ_CHUNK);
-      const records = await loadRecords(this.#db, chunk, { payloads: true });
-      chunk.forEach((ref, index) => {
-        const record = records[index];
-        if (record === null || record === undefined || !isWithin(record.call, scope))
-          this.remove(ref, waiter);
-        else {
-          found.push(ref);
-          const outcome = outcomeOf(record);
-          if (outcome !== undefined && this.#calls.get(callKey(ref))?.waiters.has(waiter) === true) {
-            this.remove(ref, waiter);
-            waiter.outcome(outcome);
-          }
-        }
-      });
+  async watch(refs: readonly CallRef[], waiter: Waiter, scope: Scope): Promise<Set<CallRef>> {
+    for (const ref of refs) this.add(ref, waiter, scope);
+    const found = new Set<CallRef>();
+    for await (const { ref, call, outcome } of lookAtCalls(this.#db, refs)) {
+      if (!isWithin(call, scope)) continue;
+      found.add(ref);
+      if (outcome === null || !this.#isWaiting(ref, waiter)) continue;
+      this.remove(ref, waiter);
+      waiter.outcome(outcome);
     }
+    for (const ref of refs) if (!found.has(ref)) this.remove(ref, waiter);
     return found;
+  }
+
+  #isWaiting(ref: CallRef, waiter: Waiter): boolean {
+    return this.#calls.get(callKey(ref))?.waiters.has(waiter) === true;
   }
 
   remove(ref: CallRef, waiter: Waiter): void {
@@ -102,7 +97,7 @@ export class Waiters {
     const waited = this.#calls.get(key);
     if (waited === undefined) return;
     this.#calls.delete(key);
-    for (const waiter of waited.waiters) waiter.outcome(outcome);
+    for (const [waiter, scope] of waited.waiters) if (isWithin(call, scope)) waiter.outcome(outcome);
   }
 
   #pokeTurn(runId: string, turn: number): void {
@@ -113,12 +108,8 @@ export class Waiters {
   /** Reads what ended without this node's doing; turns are simply looked at again by who waits. */
   async catchUp(): Promise<void> {
     const refs = [...this.#calls.values()].map(({ ref }) => ref);
-    for (let start = 0; start < refs.length; start += READ_CHUNK) {
-      const records = await loadRecords(this.#db, refs.slice(start, start + READ_CHUNK), { payloads: true });
-      for (const record of records) {
-        const outcome = record === null ? undefined : outcomeOf(record);
-        if (outcome !== undefined) this.moved(outcome.call, outcome);
-      }
+    for await (const { call, outcome } of lookAtCalls(this.#db, refs)) {
+      if (outcome !== null) this.moved(call, outcome);
     }
     for (const waiters of this.#turns.values()) for (const waiter of [...waiters]) waiter.turnMoved();
   }

@@ -14,13 +14,25 @@ export const LONGEST_SLEEP_MS = 2_000;
  * @returns how long nothing will be due, in milliseconds.
  */
 export async function sweepDue(exchange: Exchange): Promise<number> {
-  const { db } = exchange;
-  const calls = await takeDue(db, SWEEP_LIMIT);
-  const applied = calls.map(({ call, ready, attempt, defer, total }) =>
-    exchange.apply(call, { type: "due", ready, attempt, defer, total }, null),
+  const full = await Promise.all([sweepCalls(exchange), sweepRuns(exchange)]);
+  if (full.includes(true)) return 0;
+  return Math.min(LONGEST_SLEEP_MS, (await nextDue(exchange.db)) ?? LONGEST_SLEEP_MS);
+}
+
+/** Whether there may be more. */
+async function sweepCalls(exchange: Exchange): Promise<boolean> {
+  const calls = await takeDue(exchange.db, SWEEP_LIMIT);
+  await Promise.all(
+    calls.map(({ call, ready, attempt, defer, total }) =>
+      exchange.applyAsRead(call, { type: "due", ready, attempt, defer, total }),
+    ),
   );
-  const runs = await dueRuns(db, SWEEP_LIMIT);
-  await Promise.all([...applied, ...runs.map(({ run, cause }) => cancelOpenCalls(exchange, run, cause))]);
-  if (calls.length === SWEEP_LIMIT || runs.length === SWEEP_LIMIT) return 0;
-  return Math.min(LONGEST_SLEEP_MS, (await nextDue(db)) ?? LONGEST_SLEEP_MS);
+  return calls.length === SWEEP_LIMIT;
+}
+
+/** Whether there may be more. */
+async function sweepRuns(exchange: Exchange): Promise<boolean> {
+  const runs = await dueRuns(exchange.db, SWEEP_LIMIT);
+  await Promise.all(runs.map(({ run, cause }) => cancelOpenCalls(exchange, run, cause)));
+  return runs.length === SWEEP_LIMIT;
 }

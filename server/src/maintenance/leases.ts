@@ -5,12 +5,13 @@ const SWEEP_LIMIT = 500;
 
 /**
  * Renews this node's sessions with when each was last heard, not with now: a node that is cut off from its
- * workers must not keep their claims alive. Sessions that another node has are let go.
+ * workers must not keep their claims alive. Sessions that another node has are let go, those without a stream
+ * too.
  */
 export async function renew(exchange: Exchange): Promise<void> {
   const { db, nodeId, heartbeatIntervalMs, sessions } = exchange;
   const now = performance.now();
-  const mine = [...sessions.all()].filter((session) => session.stream !== null);
+  const mine = [...sessions.all()];
   const items = mine.map(({ number, epoch, heardAt }) => ({
     number,
     epoch,

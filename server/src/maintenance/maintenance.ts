@@ -17,6 +17,8 @@ export interface MaintenanceOptions {
 /** What another node queued or ended is found within this, when no hint came. */
 const POLL_MS = 500;
 const CATCH_UP_MS = 2_000;
+/** A lone node tells its waiters everything itself, but where a commit's reply was lost. */
+const LONE_CATCH_UP_MS = 10_000;
 const RETENTION_MS = 60_000;
 
 /** All upkeep of a node. Each loop is safe to run on any number of nodes at once. */
@@ -39,7 +41,7 @@ export class Maintenance {
         work: async () => ((await sweepLeases(exchange)) ? 0 : undefined),
       }),
       new Loop({ everyMs: POLL_MS, onError, work: () => nothing(exchange.dispatch.poll()) }),
-      new Loop({ everyMs: CATCH_UP_MS, onError, work: () => nothing(catchUp(exchange)) }),
+      new Loop({ everyMs: CATCH_UP_MS, onError, work: catchingUp(exchange) }),
     ];
     if (retentionMs !== null) {
       const work = async (): Promise<number | undefined> =>
@@ -59,10 +61,17 @@ export class Maintenance {
   }
 }
 
-/** A lone node has told its waiters everything itself. */
-async function catchUp(exchange: Exchange): Promise<void> {
-  if (exchange.waiters.size === 0) return;
-  if ((await aliveNodes(exchange.db, exchange.heartbeatIntervalMs)) > 1) await exchange.waiters.catchUp();
+/** Finds what ended without this node's doing; seldom while it is alone. */
+function catchingUp({ db, heartbeatIntervalMs, waiters }: Exchange): () => Promise<undefined> {
+  let caughtUpAt = performance.now();
+  return async () => {
+    if (waiters.size === 0) return;
+    const now = performance.now();
+    const isTime = now - caughtUpAt >= LONE_CATCH_UP_MS;
+    if (!isTime && (await aliveNodes(db, heartbeatIntervalMs)) <= 1) return;
+    caughtUpAt = now;
+    await waiters.catchUp();
+  };
 }
 
 async function nothing(work: Promise<void>): Promise<undefined> {

@@ -1,7 +1,23 @@
-import type { Call } from "../core/call.js";
+import type { Call, ClaimedCall } from "../core/call.js";
 import { isClaimed, type Exchange } from "../exchange/exchange.js";
-import type { Session } from "../exchange/session.js";
+import type { HeldClaim, Session } from "../exchange/session.js";
 import { sessionClaims } from "../store/sessions.js";
+
+/** A session with its epoch when the comparison began. */
+interface SessionThen {
+  readonly session: Session;
+  readonly number: number;
+  readonly epoch: number;
+}
+
+function isStill(then: SessionThen | undefined): boolean {
+  return then !== undefined && then.session.epoch === then.epoch && !then.session.greeting;
+}
+
+interface Held {
+  readonly claim: HeldClaim;
+  readonly session: Session;
+}
 
 /**
  * Compares what the database says this node's sessions hold with what this node knows, in one statement:
@@ -10,40 +26,42 @@ import { sessionClaims } from "../store/sessions.js";
  */
 export async function reconcile(exchange: Exchange): Promise<void> {
   const { db, heartbeatIntervalMs, sessions } = exchange;
-  const mine = new Map<number, Session>();
-  for (const session of sessions.all()) if (session.stream !== null) mine.set(session.number, session);
+  const mine = new Map<number, SessionThen>();
+  // What a hello that is under way names is not held yet.
+  for (const session of sessions.all()) {
+    if (!session.greeting)
+      mine.set(session.number, { session, number: session.number, epoch: session.epoch });
+  }
   if (mine.size === 0) return;
   const settledBefore = performance.now() - heartbeatIntervalMs;
-  const held = new Map<string, Session>();
-  for (const session of mine.values()) for (const claim of session.held.values()) held.set(claim.id, session);
-  const stored = await sessionClaims(db, [...mine.keys()], heartbeatIntervalMs);
-  await Promise.all(
-    stored.filter((call) => isUnknown(call, exchange, mine, held)).map((call) => takeBack(exchange, call)),
-  );
-  const known = new Set(stored.map(({ claim }) => claim?.id));
-  for (const [claimId, session] of held) {
-    const claim = session.held.get(claimId);
-    if (claim === undefined || known.has(claimId) || claim.offeredAt > settledBefore) continue;
-    if (exchange.isBusy(claim.call)) continue;
-    const now = await exchange.load(claim.call);
-    if (now === undefined || !isClaimed(now) || now.claim.id !== claimId)
-      sessions.drop(claim.call, "lease_lost");
+  const held = new Map<string, Held>();
+  for (const { session } of mine.values()) {
+    for (const claim of session.held.values()) held.set(claim.id, { claim, session });
   }
+  const stored = (await sessionClaims(db, [...mine.values()], heartbeatIntervalMs)).filter(isClaimed);
+  const unknownHere = stored.filter(({ claim }) => !held.has(claim.id) && isStill(mine.get(claim.session)));
+  const known = new Set(stored.map(({ claim }) => claim.id));
+  const unknownThere = [...held.values()].filter(
+    ({ claim, session }) =>
+      !known.has(claim.id) && claim.offeredAt <= settledBefore && session.held.get(claim.id) === claim,
+  );
+  await Promise.all([
+    ...unknownHere.map((call) => takeBack(exchange, call)),
+    ...unknownThere.map(({ claim }) => dropUnlessThere(exchange, claim)),
+  ]);
 }
 
-function isUnknown(
-  call: Call,
-  exchange: Exchange,
-  mine: ReadonlyMap<number, Session>,
-  held: ReadonlyMap<string, Session>,
-): boolean {
-  if (!isClaimed(call) || held.has(call.claim.id)) return false;
-  // Known by now: it was delivered while the statement ran.
-  if (mine.get(call.claim.session)?.held.has(call.claim.id) === true) return false;
-  return !exchange.isBusy(call) && exchange.sessions.recall(call) === undefined;
+/** Takes a claim back that nobody holds, unless it came to be known while the statement ran. */
+async function takeBack(exchange: Exchange, call: ClaimedCall): Promise<void> {
+  if (exchange.isBusy(call) || exchange.sessions.recall(call)?.claim.id === call.claim.id) return;
+  await exchange.applyAsRead(call, { type: "take_back", claimId: call.claim.id, cause: "undelivered" });
 }
 
-async function takeBack(exchange: Exchange, call: Call): Promise<void> {
-  if (!isClaimed(call)) return;
-  await exchange.apply(call, { type: "take_back", claimId: call.claim.id, cause: "undelivered" }, null);
+/** Drops a claim that the database does not have, after a second look. */
+async function dropUnlessThere(exchange: Exchange, claim: HeldClaim): Promise<void> {
+  if (exchange.isBusy(claim.call)) return;
+  const now: Call | undefined = await exchange.load(claim.call);
+  if (now === undefined || !isClaimed(now) || now.claim.id !== claim.id) {
+    exchange.sessions.drop(claim, "lease_lost");
+  }
 }

@@ -8,6 +8,8 @@ import {
   type NewCall,
   type NewRun,
 } from "@trunkline/proto/call";
+import type { Outcome as WireOutcome } from "@trunkline/proto/model";
+import type { Run } from "@trunkline/proto/run";
 import { isEnded, type CallRef } from "../core/call.js";
 import { TrunklineError } from "../core/error.js";
 import { LIMITS } from "../core/limits.js";
@@ -15,8 +17,8 @@ import type { Scope } from "../core/scope.js";
 import { callKey } from "../exchange/call-key.js";
 import type { Outcome } from "../exchange/delivery.js";
 import { endRun } from "../exchange/run-end.js";
-import { outcomeOf, type Waiter } from "../exchange/waiters.js";
-import { loadRecords } from "../store/calls-read.js";
+import { lookAtCalls } from "../exchange/outcomes.js";
+import type { Waiter } from "../exchange/waiters.js";
 import { toDuration, toOutcomeMessage, toRunMessage } from "./convert.js";
 import type { ServiceDeps } from "./deps.js";
 import { checkRunSpec, parseCallRefId } from "./door.js";
@@ -24,6 +26,7 @@ import { asError, isFault, toProblem } from "./error-map.js";
 import { FrameWriter } from "./frame-writer.js";
 import { shuttingDown, type EndableStream } from "./open-streams.js";
 import { openCall } from "./open-call.js";
+import { isUnreadable, onClientGone } from "./stream-end.js";
 import { Watchdog } from "./watchdog.js";
 
 /** Roughly what a small reply takes on the wire. */
@@ -31,54 +34,55 @@ const REPLY_BYTES = 96;
 const PROBLEM_BYTES = 256;
 /** What may wait for a reader before its outcomes are kept as ids alone. */
 const UNREAD_BYTES = 4 * 1024 * 1024;
+/** Outcomes that are read again for a slow reader at once. */
 const REREAD_ITEMS = 200;
 
 /** One harness's stream: its requests are carried out as they come, and its outcomes as they happen. */
 export class DriveStream implements Waiter, EndableStream {
   readonly #deps: ServiceDeps;
   readonly #scope: Scope;
+  readonly #signal: AbortSignal;
   readonly #writer: FrameWriter<DriveResponse>;
   readonly #watchdog: Watchdog;
   /** Calls that this stream waits for, to leave them at its end. */
   readonly #waiting = new Map<string, CallRef>();
   /** Calls that ended while too much was unread. */
-  readonly #unread: CallRef[] = [];
+  #unread: CallRef[] = [];
   #requests = 0;
   #bytes = 0;
   #room: (() => void) | null = null;
   #readEnded = false;
   #shuttingDown = false;
+  /** Nothing is carried out or waited for any more. */
+  #left = false;
 
   constructor(deps: ServiceDeps, scope: Scope, signal: AbortSignal) {
     this.#deps = deps;
     this.#scope = scope;
+    this.#signal = signal;
     this.#writer = new FrameWriter(
       () => create(DriveResponseSchema),
       () => this.#reread(),
     );
     this.#watchdog = new Watchdog(deps.exchange.heartbeatIntervalMs, () => {
-      this.#writer.end(new TrunklineError("UNAVAILABLE", "nothing was heard for three heartbeat intervals"));
+      // Nothing is heard of a client that is not read.
+      if (this.#room !== null) return;
+      this.#end(new TrunklineError("UNAVAILABLE", "nothing was heard for three heartbeat intervals"));
     });
-    signal.addEventListener("abort", () => this.#writer.end(), { once: true });
   }
 
   /** The stream's frames down, while it reads its frames up. */
   async *run(requests: AsyncIterable<DriveRequest>): AsyncGenerator<DriveResponse, void, undefined> {
-    this.#writer.add(REPLY_BYTES, (frame) => {
-      frame.welcome = {
-        $typeName: "trunkline.v1.DriveWelcome",
-        node: this.#deps.exchange.nodeId,
-        heartbeatInterval: toDuration(this.#deps.exchange.heartbeatIntervalMs),
-        maxInputBytes: LIMITS.payloadBytes,
-        maxFrameBytes: LIMITS.frameBytes,
-      };
-    });
+    this.#welcome();
     this.#deps.streams.add(this);
+    // Not by this generator's end alone: one that waits for a client to read is not ended when that goes away.
+    const forget = onClientGone(this.#signal, () => this.#gone());
     void this.#read(requests);
     try {
       yield* this.#writer.frames();
     } finally {
-      this.#close();
+      forget();
+      this.#gone();
     }
   }
 
@@ -89,24 +93,38 @@ export class DriveStream implements Waiter, EndableStream {
 
   outcome(outcome: Outcome): void {
     this.#waiting.delete(callKey(outcome.call));
-    if (this.#writer.pendingBytes > UNREAD_BYTES) this.#unread.push(outcome.call);
+    if (this.#writer.pendingBytes > UNREAD_BYTES) this.#unread.push(bare(outcome.call));
     else this.#send(outcome);
     this.#endWhenDone();
   }
 
-  #send(outcome: Outcome): void {
-    const message = toOutcomeMessage(outcome);
-    this.#writer.add(REPLY_BYTES + message.resultJson.length, ({ outcomes }) => outcomes.push(message));
+  #welcome(): void {
+    this.#writer.add(REPLY_BYTES, (frame) => {
+      frame.welcome = {
+        $typeName: "trunkline.v1.DriveWelcome",
+        node: this.#deps.exchange.nodeId,
+        heartbeatInterval: toDuration(this.#deps.exchange.heartbeatIntervalMs),
+        maxInputBytes: LIMITS.payloadBytes,
+        maxFrameBytes: LIMITS.frameBytes,
+      };
+    });
   }
 
-  /** Reads outcomes again that were kept as ids, once everything before them has been read. */
+  #send(outcome: Outcome): void {
+    const message = toOutcomeMessage(outcome);
+    this.#writer.add(sizeOfOutcome(message), ({ outcomes }) => outcomes.push(message));
+  }
+
+  /** All frames have been taken: reads outcomes again that were kept as ids, and goes on reading requests. */
   async #reread(): Promise<void> {
-    if (this.#unread.length === 0) return;
-    const refs = this.#unread.splice(0, REREAD_ITEMS);
-    for (const record of await loadRecords(this.#deps.exchange.db, refs, { payloads: true })) {
-      const outcome = record === null ? undefined : outcomeOf(record);
-      if (outcome !== undefined) this.#send(outcome);
+    while (this.#unread.length > 0 && this.#writer.pendingBytes === 0) {
+      const refs = this.#unread.slice(0, REREAD_ITEMS);
+      this.#unread = this.#unread.slice(REREAD_ITEMS);
+      for await (const { outcome } of lookAtCalls(this.#deps.exchange.db, refs)) {
+        if (outcome !== null) this.outcome(outcome);
+      }
     }
+    this.#makeRoom();
     this.#endWhenDone();
   }
 
@@ -114,6 +132,7 @@ export class DriveStream implements Waiter, EndableStream {
     try {
       for await (const frame of requests) {
         this.#watchdog.heard();
+        if (this.#left) continue;
         this.#apply(frame);
         if (this.#isFull()) await this.#hasRoom();
       }
@@ -122,7 +141,8 @@ export class DriveStream implements Waiter, EndableStream {
       this.#watchdog.stop();
       this.#endWhenDone();
     } catch (error) {
-      this.#writer.end(asError(error));
+      if (isUnreadable(error)) this.#end(asError(error));
+      else this.#gone();
     }
   }
 
@@ -147,7 +167,7 @@ export class DriveStream implements Waiter, EndableStream {
         checkRunSpec(spec, this.#scope),
       );
       const message = toRunMessage(run);
-      this.#writer.add(PROBLEM_BYTES, ({ runs }) =>
+      this.#writer.add(sizeOfRun(message), ({ runs }) =>
         runs.push({ $typeName: "trunkline.v1.RunMade", request, run: message, created }),
       );
     });
@@ -160,9 +180,9 @@ export class DriveStream implements Waiter, EndableStream {
       opened.request = request;
       const ref = outcome.type === "created" ? outcome.call : outcome.record.call;
       this.#writer.add(REPLY_BYTES, (frame) => frame.opened.push(opened));
-      if (outcome.type === "created") this.#wait(ref);
+      if (outcome.type === "created") this.#wait(bare(ref));
       else if (isEnded(ref)) this.#send({ call: ref, endedAt: outcome.record.endedAt });
-      else await this.#watchRefs([ref]);
+      else await this.#watchRefs([bare(ref)]);
     });
   }
 
@@ -200,10 +220,7 @@ export class DriveStream implements Waiter, EndableStream {
       .then(() => {
         this.#requests--;
         this.#bytes -= bytes;
-        if (!this.#isFull()) {
-          this.#room?.();
-          this.#room = null;
-        }
+        this.#makeRoom();
         this.#endWhenDone();
       });
   }
@@ -220,7 +237,7 @@ export class DriveStream implements Waiter, EndableStream {
     if (refs.length === 0) return;
     this.#requests++;
     void this.#watchRefs(refs)
-      .catch((error: unknown) => this.#writer.end(asError(error)))
+      .catch((error: unknown) => this.#end(asError(error)))
       .then(() => {
         this.#requests--;
         this.#endWhenDone();
@@ -228,12 +245,13 @@ export class DriveStream implements Waiter, EndableStream {
   }
 
   async #watchRefs(refs: readonly CallRef[]): Promise<void> {
+    if (this.#left) return;
     for (const ref of refs) this.#waiting.set(callKey(ref), ref);
-    const found = new Set(await this.#deps.exchange.waiters.watch(refs, this, this.#scope));
+    const found = await this.#deps.exchange.waiters.watch(refs, this, this.#scope);
     for (const ref of refs) {
       if (found.has(ref)) continue;
-      this.#waiting.delete(callKey(ref));
       const callId = callKey(ref);
+      this.#waiting.delete(callId);
       this.#unwatched(callId, new TrunklineError("NOT_FOUND", `there is no call ${callId}`));
     }
   }
@@ -247,12 +265,18 @@ export class DriveStream implements Waiter, EndableStream {
 
   /** Waits for a call that was just stored. */
   #wait(ref: CallRef): void {
+    if (this.#left) return;
     this.#waiting.set(callKey(ref), ref);
-    this.#deps.exchange.waiters.add(ref, this);
+    this.#deps.exchange.waiters.add(ref, this, this.#scope);
   }
 
+  /** Whether too much is under way, or too many replies are unread, to take more requests. */
   #isFull(): boolean {
-    return this.#requests >= LIMITS.driveOpens || this.#bytes >= LIMITS.driveBytes;
+    return (
+      this.#requests >= LIMITS.driveOpens ||
+      this.#bytes >= LIMITS.driveBytes ||
+      this.#writer.pendingBytes >= LIMITS.driveBytes
+    );
   }
 
   #hasRoom(): Promise<void> {
@@ -261,18 +285,58 @@ export class DriveStream implements Waiter, EndableStream {
     });
   }
 
+  #makeRoom(): void {
+    if (this.#room === null || (this.#isFull() && !this.#left)) return;
+    this.#watchdog.heard();
+    this.#room();
+    this.#room = null;
+  }
+
   /** A harness that has closed its side still gets what it asked for. */
   #endWhenDone(): void {
     if (this.#requests > 0) return;
-    if (this.#shuttingDown) this.#writer.end(shuttingDown());
-    else if (this.#readEnded && this.#waiting.size + this.#unread.length === 0) this.#writer.end();
+    if (this.#shuttingDown) this.#end(shuttingDown());
+    else if (this.#readEnded && this.#waiting.size + this.#unread.length === 0) this.#end(null);
   }
 
-  #close(): void {
+  /** Ends the stream from here, after what was added. */
+  #end(error: Error | null): void {
+    this.#leave();
+    this.#writer.end(error);
+  }
+
+  /** Nobody reads any more. */
+  #gone(): void {
+    this.#leave();
+    this.#writer.abandon();
+  }
+
+  #leave(): void {
+    if (this.#left) return;
+    this.#left = true;
     this.#watchdog.stop();
     this.#deps.streams.remove(this);
-    this.#writer.abandon();
     for (const ref of this.#waiting.values()) this.#deps.exchange.waiters.remove(ref, this);
     this.#waiting.clear();
+    this.#unread = [];
+    this.#makeRoom();
   }
+}
+
+/** A call's name alone: what is kept for long. */
+function bare({ projectId, runId, seq }: CallRef): CallRef {
+  return { projectId, runId, seq };
+}
+
+/** What an outcome takes of a frame, roughly. */
+function sizeOfOutcome({ resultJson, failure, key }: WireOutcome): number {
+  const failed = failure === undefined ? 0 : failure.message.length + failure.dataJson.length;
+  return REPLY_BYTES + key.length + resultJson.length + failed;
+}
+
+/** What a run takes of a frame, roughly. */
+function sizeOfRun({ labels }: Run): number {
+  let bytes = PROBLEM_BYTES;
+  for (const [name, value] of Object.entries(labels)) bytes += name.length + value.length;
+  return bytes;
 }

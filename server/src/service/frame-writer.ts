@@ -49,12 +49,16 @@ export class FrameWriter<Frame> {
     this.#notify();
   }
 
-  /** Frames that were never taken; they will not be. */
-  abandon(): Frame[] {
-    this.end();
-    const left = this.#frames.map(({ frame }) => frame);
+  /** Frames that were not taken yet. */
+  pending(): Frame[] {
+    return this.#frames.map(({ frame }) => frame);
+  }
+
+  /** Ends the stream at once: what was not taken is dropped. */
+  abandon(): void {
     this.#frames = [];
-    return left;
+    this.#pendingBytes = 0;
+    this.end();
   }
 
   /** The frames, as they are ready. */

@@ -10,6 +10,12 @@ export interface EndableStream {
 export class OpenStreams {
   readonly #streams = new Set<EndableStream>();
   #down = false;
+  #idle: (() => void) | null = null;
+
+  /** Streams that are open, or whose end is still being written down. */
+  get size(): number {
+    return this.#streams.size;
+  }
 
   /** Counts a stream until `remove`; one that comes during the shutdown is asked to end at once. */
   add(stream: EndableStream): void {
@@ -19,6 +25,19 @@ export class OpenStreams {
 
   remove(stream: EndableStream): void {
     this.#streams.delete(stream);
+    if (this.#streams.size === 0) this.#idle?.();
+  }
+
+  /** Resolves when no stream is counted any more, or the time has passed. */
+  async idle(withinMs: number): Promise<void> {
+    if (this.#streams.size === 0) return;
+    await new Promise<void>((resolve) => {
+      const timer = setTimeout(resolve, withinMs);
+      this.#idle = () => {
+        clearTimeout(timer);
+        resolve();
+      };
+    });
   }
 
   /** Asks all streams to end, those too that come later. */

@@ -98,7 +98,7 @@ class CallsWait {
 
   async run(afterSeq: number): Promise<WaitCallsResponse> {
     const { waiters } = this.#deps.exchange;
-    for (const ref of this.#refs) waiters.add(ref, this);
+    for (const ref of this.#refs) waiters.add(ref, this, this.#scope);
     try {
       await this.#look();
       while (this.#pending.size > 0 && (await this.#wait.next()));

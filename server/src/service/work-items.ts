@@ -1,4 +1,3 @@
-import { randomBytes } from "node:crypto";
 import { create } from "@bufbuild/protobuf";
 import { DeferredSchema, type Answer, type Deferral, type Deferred } from "@trunkline/proto/worker";
 import type { CallRef, ClaimedCall } from "../core/call.js";
@@ -11,7 +10,8 @@ import { loadRecords } from "../store/calls-read.js";
 import type { Instant } from "../store/rows.js";
 import { fromDuration, toTimestamp } from "./convert.js";
 import type { ServiceDeps } from "./deps.js";
-import { checkWorkerAnswer, hashToken, parseCallRefId } from "./door.js";
+import { checkWorkerAnswer, hashToken, newSecret, parseCallRefId } from "./door.js";
+import type { DeclaredTool } from "./toolset-catalog.js";
 
 /** A token's secret: 256 bits in base64url. */
 const SECRET = /^[A-Za-z0-9_-]{43}$/;
@@ -24,15 +24,27 @@ export async function applyAnswer(
   answer: Answer,
 ): Promise<undefined> {
   const ref = refOf(scope, held, answer.callId);
-  const run = deps.exchange.runs.peek(scope, ref.runId) ?? (await deps.exchange.runs.get(scope, ref.runId));
-  const tools = run === undefined ? null : await deps.catalog.tools(run);
-  const tool = tools === null ? undefined : tools.get(held?.tool ?? "");
+  const tool = await toolOf(deps, scope, ref, held);
   const event: CallEvent = {
     type: "answer",
     claimId: answer.claimId,
     answer: checkWorkerAnswer(answer, tool),
   };
   done(await deps.exchange.apply(ref, event, scope));
+}
+
+/** The call's tool, where its run has a toolset; a claim that lapsed is not held here any more, and yet counts. */
+async function toolOf(
+  { exchange, catalog }: ServiceDeps,
+  scope: Scope,
+  ref: CallRef,
+  held: ClaimedCall | undefined,
+): Promise<DeclaredTool | undefined> {
+  const run = exchange.runs.peek(scope, ref.runId) ?? (await exchange.runs.get(scope, ref.runId));
+  const tools = run === undefined ? null : await catalog.tools(run);
+  if (tools === null) return undefined;
+  const call = held ?? (await exchange.load(ref));
+  return call === undefined ? undefined : tools.get(call.tool);
 }
 
 /** Hands back a claim that was not started. */
@@ -61,7 +73,7 @@ export async function applyDeferral(
       { metadata: { field: "secret" } },
     );
   }
-  const secret = deferral.secret === "" ? randomBytes(32).toString("base64url") : deferral.secret;
+  const secret = deferral.secret === "" ? newSecret() : deferral.secret;
   const applied = await deps.exchange.apply(
     ref,
     {

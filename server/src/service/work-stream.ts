@@ -5,7 +5,6 @@ import {
   type Claim,
   type Deferral,
   type Deferred,
-  type Hello,
   type WorkRequest,
   type WorkResponse,
 } from "@trunkline/proto/worker";
@@ -20,51 +19,63 @@ import type { ServiceDeps } from "./deps.js";
 import { asError, isFault, toProblem, toTrunklineError } from "./error-map.js";
 import { FrameWriter } from "./frame-writer.js";
 import { shuttingDown, type EndableStream } from "./open-streams.js";
+import { isUnreadable, onClientGone } from "./stream-end.js";
 import { Watchdog } from "./watchdog.js";
 import { applyAnswer, applyDeferral, applyRelease } from "./work-items.js";
 import { revokeReason, toClaim, toHelloRequest, toWelcome } from "./work-convert.js";
 
 /** Roughly what an id and its tags take on the wire. */
 const ID_BYTES = 32;
-const CLAIM_BYTES = 256;
+/** What other things take beside what varies in them. */
+const CLAIM_BYTES = 192;
+const WELCOME_BYTES = 128;
+const PROBLEM_BYTES = 256;
 
 /** One worker's stream: frames up are applied in the order of their fields, frames down are gathered. */
 export class WorkStream implements WorkSink, EndableStream {
   readonly #deps: ServiceDeps;
   readonly #scope: Scope;
+  readonly #signal: AbortSignal;
   readonly #writer = new FrameWriter<WorkResponse>(() => create(WorkResponseSchema));
   readonly #watchdog: Watchdog;
+  /** What is to follow the welcome, while that is still to come. */
+  #early: (() => void)[] | null = [];
+  /** Settles with the hello that is being taken, or was; null for one that failed. */
+  #greeting: Promise<Session | null> | null = null;
   #session: Session | null = null;
   /** Answers, deferrals and releases whose acks are still to come. */
   #unacked = 0;
   #readEnded = false;
-  /** The stream went silent, or was ended from here: the worker did not leave. */
-  #endedHere = false;
   #shuttingDown = false;
+  /** Nothing of this stream is applied any more, and its session is let go. */
+  #left = false;
 
   constructor(deps: ServiceDeps, scope: Scope, signal: AbortSignal) {
     this.#deps = deps;
     this.#scope = scope;
+    this.#signal = signal;
     this.#watchdog = new Watchdog(deps.exchange.heartbeatIntervalMs, () => {
       this.end(new TrunklineError("UNAVAILABLE", "nothing was heard for three heartbeat intervals"));
     });
-    signal.addEventListener("abort", () => this.#writer.end(), { once: true });
   }
 
   /** The stream's frames down, while it reads its frames up. */
   async *run(requests: AsyncIterable<WorkRequest>): AsyncGenerator<WorkResponse, void, undefined> {
     this.#deps.streams.add(this);
+    // Not by this generator's end alone: one that waits for a client to read is not ended when that goes away.
+    const forget = onClientGone(this.#signal, () => this.#gone());
     void this.#read(requests);
     try {
       yield* this.#writer.frames();
     } finally {
-      await this.#close();
+      forget();
+      this.#gone();
     }
   }
 
   offer(delivery: Delivery): void {
     const claim = toClaim(delivery);
-    this.#add(CLAIM_BYTES + claim.inputJson.length, ({ claims }) => claims.push(claim));
+    this.#add(sizeOfClaim(claim), ({ claims }) => claims.push(claim));
   }
 
   confirm(claimId: string): void {
@@ -84,62 +95,72 @@ export class WorkStream implements WorkSink, EndableStream {
     });
   }
 
-  end(error: TrunklineError): void {
-    this.#endedHere = true;
+  end(error: Error): void {
+    this.#leave("silent");
     this.#writer.end(error);
   }
 
   shutDown(): void {
-    this.#endedHere = true;
     this.#shuttingDown = true;
     this.#endWhenAcked();
   }
 
+  /** Adds to the frame that leaves next; the welcome comes before everything else. */
   #add(bytes: number, put: (frame: WorkResponse) => void): void {
-    this.#writer.add(bytes, put);
+    if (this.#early === null) this.#writer.add(bytes, put);
+    else this.#early.push(() => this.#writer.add(bytes, put));
   }
 
   async #read(requests: AsyncIterable<WorkRequest>): Promise<void> {
     try {
       for await (const frame of requests) {
         this.#watchdog.heard();
-        const session = this.#session ?? (await this.#hello(frame));
-        session.heardAt = performance.now();
-        this.#apply(session, frame);
+        // What a stream says after it has left is said again on the next one.
+        if (!this.#left) await this.#take(frame);
       }
-      this.#readEnded = true;
-      this.#endWhenAcked();
     } catch (error) {
-      this.#writer.end(asError(error));
+      if (isUnreadable(error)) this.end(asError(error));
+      else this.#gone();
+      return;
+    }
+    this.#readEnded = true;
+    if (this.#session !== null) this.#deps.exchange.sessions.readEnded(this.#session, this);
+    this.#endWhenAcked();
+  }
+
+  async #take(frame: WorkRequest): Promise<void> {
+    try {
+      if (this.#session === null) await this.#welcome(frame);
+      else if (frame.hello !== undefined) throw violation("hello may only be in a stream's first frame");
+      if (this.#session !== null && !this.#left) this.#apply(this.#session, frame);
+    } catch (error) {
+      this.end(toTrunklineError(error));
     }
   }
 
   /** The first frame of a stream says who is on it. */
-  async #hello({ hello }: WorkRequest): Promise<Session> {
-    if (hello === undefined) {
-      throw new TrunklineError("PROTOCOL_VIOLATION", "the first frame of a Work stream must have hello", {
-        metadata: { field: "hello" },
-      });
-    }
-    return this.#welcome(hello);
-  }
-
-  async #welcome(hello: Hello): Promise<Session> {
+  async #welcome({ hello }: WorkRequest): Promise<void> {
+    if (hello === undefined) throw violation("the first frame of a Work stream must have hello");
     const { exchange } = this.#deps;
-    const { session, verdicts, start } = await exchange.sessions.hello(
-      toHelloRequest(hello, this.#scope),
-      this,
+    const greeting = exchange.sessions.hello(toHelloRequest(hello, this.#scope), this);
+    this.#greeting = greeting.then(
+      ({ session }) => session,
+      () => null,
     );
+    const { session, verdicts, start } = await greeting;
     this.#session = session;
-    this.#add(CLAIM_BYTES + verdicts.length * ID_BYTES, (frame) => {
+    const early = this.#early ?? [];
+    this.#early = null;
+    this.#add(WELCOME_BYTES + verdicts.length * ID_BYTES, (frame) => {
       frame.welcome = toWelcome(exchange, verdicts);
     });
-    start();
-    return session;
+    for (const add of early) add();
+    if (!this.#left) start();
   }
 
   #apply(session: Session, frame: WorkRequest): void {
     const { exchange } = this.#deps;
+    session.heardAt = performance.now();
     for (const claimId of frame.accepted) exchange.heartbeats.accept(session, claimId);
     for (const deferral of frame.deferrals) this.#deferral(session, deferral);
     for (const answer of frame.answers) this.#answer(session, answer);
@@ -177,10 +198,13 @@ export class WorkStream implements WorkSink, EndableStream {
     this.#unacked++;
     void settleItem(work).then(({ deferred, error }) => {
       this.#unacked--;
-      if (error !== undefined) this.#failed(error);
+      if (error !== undefined && isFault(error)) this.#deps.onError(error);
       // An ack is for good; what could not be stored for now is sent again on the next stream.
-      if (isUnavailable(error)) return;
-      this.#add(error === undefined ? ID_BYTES : CLAIM_BYTES, ({ acks }) =>
+      if (isUnavailable(error)) {
+        this.end(toTrunklineError(error));
+        return;
+      }
+      this.#add(error === undefined ? ID_BYTES : PROBLEM_BYTES, ({ acks }) =>
         acks.push({
           $typeName: "trunkline.v1.Ack",
           claimId,
@@ -192,34 +216,61 @@ export class WorkStream implements WorkSink, EndableStream {
     });
   }
 
-  #failed(error: unknown): void {
-    if (isFault(error)) this.#deps.onError(error);
-    if (isUnavailable(error)) this.end(toTrunklineError(error));
-  }
-
   /** A worker that has closed its side still gets its acks. */
   #endWhenAcked(): void {
-    if (this.#unacked > 0) return;
-    if (this.#shuttingDown) this.#writer.end(shuttingDown());
-    else if (this.#readEnded) this.#writer.end();
+    if (this.#unacked > 0 || this.#left) return;
+    if (this.#shuttingDown) this.end(shuttingDown());
+    else if (this.#readEnded) {
+      this.#leave("closed");
+      this.#writer.end();
+    }
   }
 
-  async #close(): Promise<void> {
+  /** Nobody reads any more. */
+  #gone(): void {
+    this.#leave("closed");
+    this.#writer.abandon();
+  }
+
+  /** Lets the session go, once: no claim leaves after it, and those that did not are taken back. */
+  #leave(how: "closed" | "silent"): void {
+    if (this.#left) return;
+    this.#left = true;
     this.#watchdog.stop();
-    this.#deps.streams.remove(this);
-    const unframed: Claim[] = this.#writer.abandon().flatMap(({ claims }) => claims);
-    const session = this.#session;
-    if (session === null) return;
-    for (const { claimId } of unframed) {
-      const held = session.held.get(claimId);
-      if (held !== undefined) this.#deps.exchange.sessions.takeBackUnframed(held.call);
+    for (const frame of this.#writer.pending()) {
+      for (const { claimId } of frame.claims) this.#takeBack(claimId);
+      frame.claims = [];
     }
+    void this.#detach(how);
+  }
+
+  #takeBack(claimId: string): void {
+    const held = this.#session?.held.get(claimId);
+    if (held !== undefined) this.#deps.exchange.sessions.takeBackUnframed(held.call);
+  }
+
+  async #detach(how: "closed" | "silent"): Promise<void> {
     try {
-      await this.#deps.exchange.sessions.streamEnded(session, this, this.#endedHere ? "silent" : "closed");
+      // A hello that is under way has the session already; one that failed has let it go by itself.
+      const session = this.#session ?? (await this.#greeting);
+      if (session !== null) await this.#deps.exchange.sessions.streamEnded(session, this, how);
     } catch (error) {
       this.#deps.onError(error);
+    } finally {
+      this.#deps.streams.remove(this);
     }
   }
+}
+
+function violation(message: string): TrunklineError {
+  return new TrunklineError("PROTOCOL_VIOLATION", message, { metadata: { field: "hello" } });
+}
+
+/** What a claim takes of a frame, roughly. */
+function sizeOfClaim({ inputJson, tool, namespace, labels }: Claim): number {
+  let bytes = CLAIM_BYTES + inputJson.length + tool.length + namespace.length;
+  for (const [name, value] of Object.entries(labels)) bytes += ID_BYTES + name.length + value.length;
+  return bytes;
 }
 
 interface Settled {

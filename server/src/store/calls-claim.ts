@@ -42,7 +42,7 @@ const SPARE = 20;
  * would take one of those for the look-up, and walk through the queue. The claim is the state machine's:
  * `decide` with the event `claim`.
  */
-const claimText = (candidates: string): string => `WITH slot AS (
+const SLOTS = `WITH slot AS (
     SELECT i.n, i.claim_id, i.session, i.worker
     FROM unnest($5::text[], $6::bigint[], $7::integer[], $8::text[])
       WITH ORDINALITY AS i (claim_id, session, epoch, worker, n)
@@ -55,17 +55,21 @@ const claimText = (candidates: string): string => `WITH slot AS (
     SELECT count(*) AS free, array_agg(n ORDER BY n) AS n, array_agg(claim_id ORDER BY n) AS claim_id,
       array_agg(session ORDER BY n) AS session, array_agg(worker ORDER BY n) AS worker
     FROM slot
-  ), candidate AS MATERIALIZED (
+  )`;
+
+const candidates = (where: string): string => `candidate AS MATERIALIZED (
     SELECT k.run_id, k.seq
     FROM unnest($2::text[]) AS t (tool)
     CROSS JOIN LATERAL (
       SELECT c.run_id, c.seq, c.priority, c.id FROM calls c
-      WHERE ${candidates} AND c.state = 'queued' AND NOT c.backing_off
+      WHERE ${where} AND c.state = 'queued' AND NOT c.backing_off
         AND ($3::text IS NULL OR c.toolset = $3)
       ORDER BY c.priority DESC, c.id LIMIT $4
     ) k
     ORDER BY k.priority DESC, k.id LIMIT $4
-  ), locked AS (
+  )`;
+
+const CLAIMED = `locked AS (
     SELECT c.project_id, c.run_id, c.seq, c.priority, c.id, r.labels, r.expires_at
     FROM candidate k
     CROSS JOIN LATERAL (
@@ -104,11 +108,14 @@ const claimText = (candidates: string): string => `WITH slot AS (
   WHERE ${sameCall("c", "r")}
   RETURNING s.n[r.place]::integer AS n, ${RECORD_COLUMNS}`;
 
-const CLAIM = statement("calls_claim", claimText("c.project_id = $1 AND c.tool = t.tool"));
+const CLAIM = statement(
+  "calls_claim",
+  `${SLOTS}, ${candidates("c.project_id = $1 AND c.tool = t.tool")}, ${CLAIMED}`,
+);
 
 const CLAIM_OF_NAMESPACE = statement(
   "calls_claim_of_namespace",
-  claimText("c.project_id = $1 AND c.namespace = $9 AND c.tool = t.tool"),
+  `${SLOTS}, ${candidates("c.project_id = $1 AND c.namespace = $9 AND c.tool = t.tool")}, ${CLAIMED}`,
 );
 
 /**

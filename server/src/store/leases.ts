@@ -51,19 +51,24 @@ export async function lapsedClaims(db: Database, intervalMs: number, limit: numb
 const OF_SESSIONS = statement(
   "leases_of_sessions",
   `SELECT ${CALL_COLUMNS}
-  FROM unnest($1::bigint[]) AS i (id)
-  CROSS JOIN LATERAL (SELECT * FROM sessions WHERE id = i.id OFFSET 0) s
+  FROM unnest($1::bigint[], $2::integer[]) AS i (id, epoch)
+  CROSS JOIN LATERAL (SELECT * FROM sessions WHERE id = i.id AND epoch = i.epoch OFFSET 0) s
   CROSS JOIN LATERAL (
     SELECT * FROM calls WHERE project_id = s.project_id AND session = s.id AND state = 'claimed' OFFSET 0
   ) c
-  WHERE c.claimed_at <= now() - $2::bigint * interval '1 millisecond'`,
+  WHERE c.claimed_at <= now() - $3::bigint * interval '1 millisecond'`,
 );
 
-/** Live claims of these sessions that were made longer ago than that. */
+/** Live claims of these sessions, of those whose epoch has not moved on, that were made longer ago than that. */
 export async function sessionClaims(
   db: Database,
-  numbers: readonly number[],
+  sessions: readonly { readonly number: number; readonly epoch: number }[],
   olderThanMs: number,
 ): Promise<Call[]> {
-  return (await db.query<CallRow>(OF_SESSIONS, [numberArray(numbers), olderThanMs])).map(toCall);
+  const values = [
+    numberArray(sessions.map(({ number }) => number)),
+    numberArray(sessions.map(({ epoch }) => epoch)),
+    olderThanMs,
+  ];
+  return (await db.query<CallRow>(OF_SESSIONS, values)).map(toCall);
 }

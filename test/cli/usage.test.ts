@@ -1,0 +1,117 @@
+import { readFileSync } from "node:fs";
+import { describe, expect, test } from "vitest";
+import { trunkline } from "./command.js";
+
+const COMMANDS = [
+  "dev",
+  "serve",
+  "migrate",
+  "toolset put",
+  "toolset list",
+  "toolset show",
+  "run create",
+  "run list",
+  "run show",
+  "run end",
+  "call",
+  "calls list",
+  "calls show",
+  "calls cancel",
+  "settle",
+  "complete",
+  "fail",
+];
+
+/** A port that nobody listens on: the discard service's. */
+const NOWHERE = { TRUNKLINE_URL: "http://127.0.0.1:9" };
+
+describe("help", () => {
+  test.each(["", ...COMMANDS])("of `trunkline %s` says what it does, with an example", async (command) => {
+    const { status, stdout, stderr } = await trunkline([...command.split(" ").filter(Boolean), "--help"]);
+    expect({ status, stderr }).toEqual({ status: 0, stderr: "" });
+    expect(stdout).toContain(`Usage: trunkline ${command}`);
+    expect(stdout).toContain("--json");
+    expect(stdout).toMatch(/\nExample:\n {2}\$ .*trunkline/);
+  });
+
+  test("says that a key on the command line is visible to others", async () => {
+    const { stdout } = await trunkline(["call", "--help"]);
+    expect(stdout.replace(/\s+/g, " ")).toContain("other users of this machine can see a command line");
+  });
+
+  test("the version is the package's", async () => {
+    const { version } = JSON.parse(
+      readFileSync(new URL("../../server/package.json", import.meta.url), "utf8"),
+    );
+    expect(await trunkline(["--version"])).toEqual({ status: 0, stdout: `${version}\n`, stderr: "" });
+  });
+});
+
+describe("what cannot be read is refused in one line, with status 2", () => {
+  const neither = "--result, --error: neither is given; give one of them";
+  test.each<[string[], string]>([
+    [["serf"], "unknown command 'serf' (Did you mean serve?); see `trunkline --help`"],
+    [["calls", "lst"], "unknown command 'lst' (Did you mean list?); see `trunkline calls --help`"],
+    [["call", "--runn", "x"], "unknown option '--runn' (Did you mean --run?); see `trunkline call --help`"],
+    [["call"], "missing required argument 'tool'; see `trunkline call --help`"],
+    [["run", "end", "a", "b"], "too many arguments for 'end'. Expected 1 argument but got 2."],
+    [["call", "echo", "{a:1}"], "input is not JSON: at offset 1 of 5"],
+    [["call", "echo", ""], "input is empty; allowed is one JSON value"],
+    [["call", "echo", "--timeout", "30"], '--timeout: "30" is not a duration'],
+    [["call", "echo", "--turn", "-1"], '--turn: "-1"; allowed are whole numbers from 0'],
+    [["call", "echo", "--run", "x", "--toolset", "y"], "--toolset: belongs to the run that --run names"],
+    [["run", "create", "--label", "x"], '--label: "x"; allowed: NAME=VALUE'],
+    [["calls", "list", "--state", "lost"], '--state: "lost"; allowed: queued, claimed, deferred'],
+    [["settle", "x/1"], neither],
+    [["settle", "x/1", "--result", "1", "--retryable"], "--retryable: goes with --error only"],
+    [["complete", "token", "nothing"], "result is not JSON"],
+    [["complete", "-", "-"], "TOKEN: standard input can be only one of the arguments"],
+    [["toolset", "put", "/no/such/file"], 'FILE: cannot read "/no/such/file" (ENOENT'],
+    [["toolset", "put", "/"], 'FILE: cannot read "/" (it is not a file)'],
+    [["calls", "list", "--url", "ftp://x"], "url: its protocol is ftp:"],
+    [["calls", "list", "--api-key", "two words"], "key: character 4 is a space"],
+    [["dev", "--host", "0.0.0.0"], '--host: "0.0.0.0" is not loopback'],
+    [["dev", "--url", "http://x"], "--url: is for commands that talk to a server, and dev does not"],
+    [["serve"], "TRUNKLINE_ROOT_KEY: is not set; set it to a long random text"],
+    [["serve", "--insecure"], "DATABASE_URL: is not set"],
+    [["migrate"], "DATABASE_URL: is not set"],
+  ])("%j", async (args, message) => {
+    const { status, stdout, stderr } = await trunkline(args, { env: NOWHERE });
+    expect({ status, stdout }).toEqual({ status: 2, stdout: "" });
+    expect(stderr).toMatch(/^error: .*\n$/);
+    expect(stderr).toContain(message);
+  });
+
+  test.each([[[]], [["toolset"]], [["run"]], [["calls"]]])("a command is missing in %j", async (args) => {
+    const { status, stdout, stderr } = await trunkline(args);
+    expect({ status, stdout }).toEqual({ status: 2, stdout: "" });
+    expect(stderr).toContain("Usage: trunkline");
+  });
+
+  test("machines get a document instead of the line", async () => {
+    const { status, stdout, stderr } = await trunkline(["settle", "x/1", "--json"]);
+    expect({ status, stdout }).toEqual({ status: 2, stdout: "" });
+    expect(JSON.parse(stderr)).toEqual({
+      error: { reason: "INVALID_FIELD", message: neither, metadata: {} },
+    });
+  });
+});
+
+test("without a server every command of a client says so, what to do, and fails", async () => {
+  const commands = [
+    ["toolset", "list"],
+    ["run", "list"],
+    ["call", "echo"],
+    ["call", "echo", "--run", "0198c0de-0000-7000-8000-000000000000"],
+    ["calls", "list"],
+    ["complete", "a-secret-token"],
+  ];
+  const results = await Promise.all(commands.map((args) => trunkline(args, { env: NOWHERE })));
+  for (const { status, stdout, stderr } of results) {
+    expect({ status, stdout }).toEqual({ status: 1, stdout: "" });
+    expect(stderr).toBe(
+      "error: no server at http://127.0.0.1:9 (connection refused); start one with `trunkline dev`, or name " +
+        "another in TRUNKLINE_URL or by --url\n",
+    );
+  }
+});

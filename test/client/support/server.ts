@@ -1,0 +1,65 @@
+import { afterAll, beforeAll } from "vitest";
+import { createLog } from "../../../server/src/log.js";
+import { startServer, type Server } from "../../../server/src/server.js";
+import { Trunkline } from "../../../client/src/index.js";
+import { createDatabase, type TestDatabase } from "../../support/database.js";
+
+/** How often heartbeats are due at the real server in these tests. */
+export const HEARTBEAT_MS = 200;
+
+/** A real server on a real database, which can be restarted on the same port. */
+export class Backend {
+  readonly #database: TestDatabase;
+  #server: Server;
+
+  private constructor(database: TestDatabase, server: Server) {
+    this.#database = database;
+    this.#server = server;
+  }
+
+  static async start(): Promise<Backend> {
+    const database = await createDatabase();
+    return new Backend(database, await startOn(database, 0));
+  }
+
+  get url(): string {
+    return this.#server.url;
+  }
+
+  client(): Trunkline {
+    return new Trunkline({ url: this.url, onWarning: () => undefined });
+  }
+
+  async restart(meanwhile: () => Promise<void> = () => Promise.resolve()): Promise<void> {
+    const { port } = this.#server;
+    await this.#server.stop({ graceMs: 200 });
+    await meanwhile();
+    this.#server = await startOn(this.#database, port);
+  }
+
+  async stop(): Promise<void> {
+    await this.#server.stop({ graceMs: 200 });
+    await this.#database.drop();
+  }
+}
+
+function startOn(database: TestDatabase, port: number): Promise<Server> {
+  return startServer({
+    databaseUrl: database.url,
+    port,
+    rootKey: null,
+    insecure: true,
+    heartbeatIntervalMs: HEARTBEAT_MS,
+    log: createLog("error"),
+  });
+}
+
+/** One {@link Backend} for all tests of a file. */
+export function useBackend(): () => Backend {
+  let backend: Backend | undefined;
+  beforeAll(async () => {
+    backend = await Backend.start();
+  });
+  afterAll(() => backend?.stop());
+  return () => backend!;
+}
