@@ -10,6 +10,7 @@ import {
 import type { Failure } from "./errors.js";
 import { policyFromWire, type Policy } from "./policy.js";
 import { failureFromWire, translate } from "./problem.js";
+import { wellFormed } from "./text.js";
 
 /** Where a call is in its life; the last three are final. */
 export type CallState = "queued" | "claimed" | "deferred" | "succeeded" | "failed" | "canceled";
@@ -158,7 +159,7 @@ export const executorFromWire = (executor: WireExecutor): Executor =>
 /** A reference as the wire has it. */
 export function refToWire(ref: CallRef): Pick<WireRef, "callId" | "runId" | "key"> {
   if (typeof ref === "string") return { callId: ref, runId: "", key: "" };
-  return { callId: "", runId: ref.run, key: ref.key };
+  return { callId: "", runId: ref.run, key: wellFormed(ref.key, "key") };
 }
 
 /** A moment of the wire. */

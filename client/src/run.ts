@@ -7,6 +7,7 @@ import { ToolError, TrunklineError } from "./errors.js";
 import { toJson } from "./json.js";
 import { policyToWire, type Policy } from "./policy.js";
 import type { RunInfo, Runs } from "./runs.js";
+import { wellFormed } from "./text.js";
 import { toolsProxy, type ToolProxy } from "./tools-proxy.js";
 import { Turn } from "./turn.js";
 import type { Unary } from "./unary.js";
@@ -115,7 +116,7 @@ const MAX_TURN = 2 ** 32 - 1;
 function specOf(tool: string, input: unknown, options: OpenOptions): CallSpec {
   const { key = "", turn, policy, priority = 0, traceparent = "" } = options;
   return create(CallSpecSchema, {
-    ...{ tool, key, priority, traceparent },
+    ...{ tool: wellFormed(tool, "tool"), key: wellFormed(key, "key"), priority, traceparent },
     inputJson: input === undefined ? "null" : toJson(input, "input"),
     ...(turn !== undefined && { turn }),
     ...(policy !== undefined && { policy: policyToWire(policy) }),

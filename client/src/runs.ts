@@ -9,6 +9,7 @@ import { TrunklineError } from "./errors.js";
 import { Page, type PageOptions } from "./page.js";
 import { translate } from "./problem.js";
 import { Run } from "./run.js";
+import { wellFormed, wellFormedLabels } from "./text.js";
 import type { Unary } from "./unary.js";
 
 /** Whether a run takes calls. */
@@ -80,11 +81,14 @@ export class Runs {
 
   /** Makes a run, or finds the one that was made with this key before. */
   async create(options: RunOptions = {}): Promise<Run> {
-    const { namespace = "", toolset = "", labels, ttl } = options;
+    const { namespace = "", toolset = "", labels = {}, ttl } = options;
     // With a key of its own it may be sent again without making a second run.
     const key = options.key ?? `sdk-${randomUUID()}`;
     const spec = {
-      ...{ namespace, toolset, key, labels: { ...labels } },
+      namespace: wellFormed(namespace, "namespace"),
+      toolset: wellFormed(toolset, "toolset"),
+      key: wellFormed(key, "key"),
+      labels: wellFormedLabels(labels, "labels"),
       ...(ttl !== undefined && { ttl: durationFromMs(parseDuration(ttl, "ttl")) }),
     };
     const { run } = await this.#unary.send((call) => this.#unary.runs.createRun({ spec }, call));

@@ -3,6 +3,7 @@ import { FailureSchema } from "@trunkline/proto/model";
 import { dateFromWire, stateFromWire, type CallState } from "./call.js";
 import { toJson } from "./json.js";
 import { LIMITS } from "./limits.js";
+import { wellFormed } from "./text.js";
 import type { Unary } from "./unary.js";
 
 /** How a task failed. */
@@ -75,5 +76,5 @@ export function failureToWire({
   retryable = false,
 }: TaskFailure): ReturnType<typeof create<typeof FailureSchema>> {
   const dataJson = data === undefined ? "" : toJson(data, "data", LIMITS.failureDataBytes);
-  return create(FailureSchema, { message, dataJson, retryable });
+  return create(FailureSchema, { message: wellFormed(message, "message"), dataJson, retryable });
 }

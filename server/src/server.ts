@@ -5,8 +5,9 @@ import { Maintenance } from "./maintenance/maintenance.js";
 import { serviceDeps } from "./service/deps.js";
 import { listen, type TlsFiles } from "./service/listener.js";
 import { serviceHandler } from "./service/routes.js";
-import { checkDurability, openDatabase, type Database } from "./store/database.js";
+import { checkDurability, openDatabase } from "./store/database.js";
 import { migrate } from "./store/migrate.js";
+import { HintListener } from "./store/notify.js";
 import { registerNode, removeNode } from "./store/sessions.js";
 
 /** What a server is started with. */
@@ -26,7 +27,12 @@ export interface ServerOptions {
   readonly heartbeatIntervalMs?: number;
   /** How long ended runs are kept. Default null: for ever. */
   readonly retentionMs?: number | null;
-  /** Connections to the database at most. Default 10. */
+  /**
+   * The database is reached through a pooler in transaction mode: no named statements, no LISTEN; other nodes'
+   * doings are found by polling. Default: found out at the start.
+   */
+  readonly pooler?: boolean;
+  /** Connections to the database at most, besides the one that listens. Default 10. */
   readonly maxConnections?: number;
   readonly log: Log;
 }
@@ -44,6 +50,9 @@ export interface Server {
   stop(options?: { readonly graceMs?: number }): Promise<void>;
 }
 
+const POOLER = "without LISTEN: what other nodes do is found by polling, within 2 s";
+const POOLER_FOUND = `notifications do not arrive, as behind a pooler in transaction mode; going on ${POOLER}. Give the database's own address to be told at once`;
+
 const DEFAULT_PORT = 7788;
 const DEFAULT_HEARTBEAT_MS = 5_000;
 const DEFAULT_CONNECTIONS = 10;
@@ -60,30 +69,49 @@ export async function startServer(options: ServerOptions): Promise<Server> {
   const { log } = options;
   const onError = errorLogger(log);
   await migrate(options.databaseUrl);
+  const nodeId = randomUUID();
+  // The exchange is made once it is known whether hints arrive, since a pooler that swallows them also takes
+  // no named statements.
+  let exchange: Exchange | null = null;
+  const listener = new HintListener({
+    url: options.databaseUrl,
+    nodeId,
+    onHint: (hint) => exchange?.heard(hint),
+    onGap: () => exchange?.missed(),
+    onError,
+  });
+  const unnamed = options.pooler === true || !(await listener.start());
+  if (unnamed) log.warn(options.pooler === true ? POOLER : POOLER_FOUND);
   const db = openDatabase({
     url: options.databaseUrl,
     maxConnections: options.maxConnections ?? DEFAULT_CONNECTIONS,
+    unnamed,
     onError,
   });
+  const close = async (): Promise<void> => {
+    await listener.stop();
+    await db.close();
+  };
   try {
     for (const warning of await checkDurability(db)) log.warn(warning);
-    return await serve(options, db, onError);
+    const heartbeatIntervalMs = options.heartbeatIntervalMs ?? DEFAULT_HEARTBEAT_MS;
+    await registerNode(db, nodeId, "", heartbeatIntervalMs);
+    exchange = new Exchange({ db, nodeId, heartbeatIntervalMs, onError });
+    return await serve(options, exchange, onError, close);
   } catch (error) {
-    await db.close();
+    await close();
     throw error;
   }
 }
 
 async function serve(
   options: ServerOptions,
-  db: Database,
+  exchange: Exchange,
   onError: (error: unknown) => void,
+  close: () => Promise<void>,
 ): Promise<Server> {
   const { log } = options;
-  const nodeId = randomUUID();
-  const heartbeatIntervalMs = options.heartbeatIntervalMs ?? DEFAULT_HEARTBEAT_MS;
-  await registerNode(db, nodeId, "", heartbeatIntervalMs);
-  const exchange = new Exchange({ db, nodeId, heartbeatIntervalMs, onError });
+  const { db, nodeId } = exchange;
   const maintenance = new Maintenance({ exchange, retentionMs: options.retentionMs ?? null, onError });
   const deps = serviceDeps(exchange, onError);
   let serving = true;
@@ -112,7 +140,7 @@ async function serve(
     // What a stream leaves behind is written after its connection has gone.
     await deps.streams.idle(LEAVING_MS);
     await forgetNode();
-    await db.close();
+    await close();
   };
   return {
     url: listener.url,

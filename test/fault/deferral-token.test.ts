@@ -21,7 +21,7 @@ describe.concurrent("B03: the token of a worker that was killed while it deferre
     await using b = await stack.worker({ name: `${tool}_B`, tools: [tool] });
     await stack.client.tasks.complete(token, "from the inbox");
     expect(await call.outcome()).toMatchObject({ state: "succeeded", attempt: 1, result: "from the inbox" });
-    expect(b.starts(call.id)).toBe(0);
+    expect(await b.starts(call.id)).toBe(0);
   });
 
   test("is STALE_ATTEMPT once another attempt runs, when the deferral never arrived; the next token works", async () => {
@@ -72,7 +72,7 @@ describe.concurrent("B03: the token of a worker that was killed while it deferre
     await using b = await stack.worker({ name: `${tool}_B`, tools: [tool] });
     expect(await stack.client.tasks.complete(token, 1)).toEqual({ callId: call.id });
     expect(await call.outcome()).toMatchObject({ state: "succeeded", attempt: 1 });
-    expect(b.starts(call.id)).toBe(0);
+    expect(await b.starts(call.id)).toBe(0);
   });
 
   test("is the same when the same attempt defers again", async () => {

@@ -37,7 +37,7 @@ async function waitsForItsToken(
   });
   await stack.client.tasks.complete(token, "done");
   expect(await call.outcome()).toMatchObject({ state: "succeeded", attempt: 1, result: "done" });
-  expect([a.starts(call.id), idle.starts(call.id)]).toEqual([1, 0]);
+  expect([await a.starts(call.id), await idle.starts(call.id)]).toEqual([1, 0]);
 }
 
 describe.concurrent("B10: a deferred call outlives every lease", () => {

@@ -30,7 +30,7 @@ describe.concurrent("B08: a worker that is killed while its handler runs", () =>
       error: { kind: "worker_lost", outcomeUnknown: true },
     });
     expect((outcome.endedAt?.getTime() ?? Infinity) - killedAt).toBeLessThan(LEASE_MS + SLACK_MS);
-    expect([a.starts(call.id), idle.starts(call.id)]).toEqual([1, 0]);
+    expect([await a.starts(call.id), await idle.starts(call.id)]).toEqual([1, 0]);
   });
 
   test("of a retry call has it run again as attempt 2 under the same idempotency key (I4)", async () => {
@@ -66,7 +66,7 @@ describe.concurrent("B08: a worker that is killed before its claim reached it", 
     await a.kill();
     await using idle = await stack.worker({ name: `${tool}_idle`, tools: [tool] });
     expect(await call.outcome()).toMatchObject({ state: "succeeded", attempt: 2 });
-    expect([a.starts(), idle.starts(call.id)]).toEqual([0, 1]);
+    expect([await a.starts(), await idle.starts(call.id)]).toEqual([0, 1]);
     // Only what may have started is spent: under `at_most_once` that needs the worker's acceptance.
     if (mode === "at_most_once") expect(await call.status()).toMatchObject({ spent: 1 });
   });
@@ -86,12 +86,12 @@ describe.concurrent("B08: a worker that is killed at any moment around a claim's
         await victim.kill();
         for (const call of await Promise.all(opening)) {
           const outcome = await call.outcome();
-          const starts = victim.starts(call.id) + idle.starts(call.id);
+          const starts = (await victim.starts(call.id)) + (await idle.starts(call.id));
           if (outcome.state === "succeeded") expect(starts).toBe(1);
           else {
             expect(outcome).toMatchObject({ error: { kind: "worker_lost", outcomeUnknown: true } });
             expect(starts).toBeLessThanOrEqual(1);
-            expect(idle.starts(call.id)).toBe(0);
+            expect(await idle.starts(call.id)).toBe(0);
           }
         }
       }),
@@ -119,6 +119,6 @@ describe.concurrent("B08: a server that is killed while a handler runs", () => {
       attempt: 1,
       result: { worker: a.name },
     });
-    expect([a.starts(call.id), idle.starts(call.id)]).toEqual([1, 0]);
+    expect([await a.starts(call.id), await idle.starts(call.id)]).toEqual([1, 0]);
   });
 });

@@ -1,8 +1,8 @@
 import { describe, expect, test } from "vitest";
-import { Trunkline, type CallHandle } from "@trunkline/sdk";
+import type { CallHandle } from "@trunkline/sdk";
 import { startTestPostgres, type TestPostgres } from "../support/postgres.js";
 import { ServerProcess } from "../support/server-process.js";
-import { attached, useStack } from "../support/stack.js";
+import { attached, clientOf, useStack } from "../support/stack.js";
 import { throughout } from "../support/until.js";
 import { WorkerProcess } from "../support/worker-process.js";
 
@@ -14,7 +14,7 @@ const STEPS = [{ wait: "end" }, { return: 42 }];
 
 async function answeredOnce(call: CallHandle, worker: WorkerProcess): Promise<void> {
   expect(await call.outcome()).toMatchObject({ state: "succeeded", attempt: 1, result: 42 });
-  expect(worker.starts(call.id)).toBe(1);
+  expect(await worker.starts(call.id)).toBe(1);
   // The outbox is empty: the worker can leave.
   worker.stop();
   await worker.told("stopped");
@@ -114,7 +114,7 @@ describe("B15: an answer that is made while PostgreSQL is down", () => {
       await using _ = disposal(postgres);
       await using server = await ServerProcess.start({ databaseUrl: postgres.url });
       await using worker = new WorkerProcess({ url: server.url, name: tool, tools: [tool] });
-      await using harness = new Trunkline({ url: server.url, onWarning: () => undefined });
+      await using harness = clientOf(server.url);
       const run = await harness.runs.create();
       const call = await run.open(tool, STEPS, { policy: POLICY });
       await worker.told("waiting", call.id);

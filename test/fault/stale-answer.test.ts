@@ -74,7 +74,7 @@ describe.concurrent("B01: the late answer of a replaced attempt", () => {
     b.go("end");
     const ended = await stack.inState(callId, "succeeded");
     expect(ended.result).toEqual({ worker: b.name, attempt: 2, key: callId });
-    expect([a.starts(callId), b.starts(callId)]).toEqual([1, 1]);
+    expect([await a.starts(callId), await b.starts(callId)]).toEqual([1, 1]);
   });
 
   test("that is a failure changes nothing either", async () => {

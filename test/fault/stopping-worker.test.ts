@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { Trunkline, type ToolContext, type Worker } from "@trunkline/sdk";
+import type { ToolContext, Trunkline, Worker } from "@trunkline/sdk";
 import { useStack } from "../support/stack.js";
 import { somewhereWithin, throughout, within } from "../support/until.js";
 
@@ -32,7 +32,7 @@ describe.concurrent("B13a: a worker that is told to stop while a handler runs", 
       expect(await call.outcome()).toMatchObject({ attempt: 1, result: { worker: a.name } });
       expect(await within("the end of the process", ended)).toEqual({ status: 0, signal: null });
       expect(a.errors).toEqual([]);
-      expect([a.starts(), idle.starts(call.id), idle.starts(other.id)]).toEqual([1, 0, 1]);
+      expect([await a.starts(), await idle.starts(call.id), await idle.starts(other.id)]).toEqual([1, 0, 1]);
     },
   );
 });
@@ -48,7 +48,7 @@ interface Probe extends AsyncDisposable {
 function probe(tool: string): Probe {
   const starts: ToolContext[] = [];
   const errors: unknown[] = [];
-  const client = new Trunkline({ url: stack.server.url, onWarning: () => undefined });
+  const client = stack.newClient();
   const handler = (_: unknown, context: ToolContext): number => {
     starts.push(context);
     return context.attempt;

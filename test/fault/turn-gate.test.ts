@@ -1,15 +1,11 @@
 import { describe, expect, test } from "vitest";
-import { Trunkline, TurnTimeoutError, type CallHandle, type Outcome } from "@trunkline/sdk";
+import { TurnTimeoutError, type Trunkline, type CallHandle, type Outcome } from "@trunkline/sdk";
 import { ServerProcess } from "../support/server-process.js";
-import { useStack } from "../support/stack.js";
+import { clientOf, useStack } from "../support/stack.js";
 
 const stack = useStack();
 
 const NOBODY = { totalTimeout: "5s" } as const;
-
-function client(url: string): Trunkline {
-  return new Trunkline({ url, onWarning: () => undefined });
-}
 
 /** The calls that a wait which ran out names as open, by their ids. */
 async function openAfter(wait: Promise<unknown>): Promise<readonly string[]> {
@@ -30,7 +26,7 @@ async function openFour(
   url: string,
   tool: string,
 ): Promise<{ runId: string; calls: readonly CallHandle[]; harness: Trunkline }> {
-  const harness = client(url);
+  const harness = clientOf(url);
   const run = await harness.runs.create();
   const turn = run.turn(1);
   const calls = [
@@ -53,7 +49,7 @@ describe.concurrent("B04: a turn is settled only when all of its calls have ende
     expect(await openAfter(turn.settled({ timeout: "1s" }))).toEqual([deferred, unserved]);
     await harness.close();
 
-    await using again = client(stack.server.url);
+    await using again = clientOf(stack.server.url);
     const sameTurn = again.runs.open(runId).turn(1);
     const settled = sameTurn.settled();
     const fifth = await sameTurn.open(tool, [{ wait: "end" }, { return: 5 }]);

@@ -130,7 +130,10 @@ export class TestNode {
 }
 
 /** A node on a database of its own, from before the file's first test until after its last. */
-export function useNode(options: NodeOptions = {}): { readonly database: TestDatabase; readonly node: TestNode } {
+export function useNode(options: NodeOptions = {}): {
+  readonly database: TestDatabase;
+  readonly node: TestNode;
+} {
   const database = useDatabase();
   let node: TestNode | undefined;
   beforeAll(async () => {

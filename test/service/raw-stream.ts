@@ -54,7 +54,12 @@ class RawStream<Up, Down> {
     ) => AsyncIterable<Down>,
   ) {
     this.#session = new Http2SessionManager(url);
-    const transport = createGrpcTransport({ baseUrl: url, sessionManager: this.#session });
+    // Compressed, what a test makes large would be small.
+    const transport = createGrpcTransport({
+      baseUrl: url,
+      sessionManager: this.#session,
+      acceptCompression: [],
+    });
     this.over = this.#read(call(transport, this.#outgoing(), this.#abort.signal));
   }
 
@@ -91,6 +96,7 @@ class RawStream<Up, Down> {
 
   /** Cuts, if that has not happened, and waits for the end. */
   async close(): Promise<void> {
+    this.resume();
     this.halfClose();
     this.cut();
     await this.over;
@@ -103,7 +109,8 @@ class RawStream<Up, Down> {
         const found = look();
         // Falsy values are what the type leaves out.
         if (found) resolve(found as Truthy<T>);
-        else if (this.ended !== undefined) reject(new Error(`the stream ended (${this.ended}) before: ${what}`));
+        else if (this.ended !== undefined)
+          reject(new Error(`the stream ended (${this.ended}) before: ${what}`));
         else return;
         this.#looks.delete(again);
       };
@@ -173,7 +180,9 @@ export class WorkClient extends RawStream<WorkRequest, WorkResponse> {
   beats = 0;
 
   constructor(url: string) {
-    super(url, (transport, frames, signal) => createClient(WorkerService, transport).work(frames, { signal }));
+    super(url, (transport, frames, signal) =>
+      createClient(WorkerService, transport).work(frames, { signal }),
+    );
   }
 
   /** A stream that has been welcomed. */
@@ -249,7 +258,9 @@ export class WorkClient extends RawStream<WorkRequest, WorkResponse> {
 }
 
 /** The hello of a worker that nobody knows yet. */
-export function newHello(hello: MessageInitShape<typeof HelloSchema> = {}): MessageInitShape<typeof HelloSchema> {
+export function newHello(
+  hello: MessageInitShape<typeof HelloSchema> = {},
+): MessageInitShape<typeof HelloSchema> {
   return {
     sessionId: randomUUID(),
     nonce: randomBytes(16).toString("base64url"),
@@ -284,7 +295,9 @@ export class DriveClient extends RawStream<DriveRequest, DriveResponse> {
   async newRun(): Promise<string> {
     const request = this.number();
     this.send({ runs: [{ request, spec: {} }] });
-    const made = await this.when("a run", () => this.all(({ runs }) => runs).find((run) => run.request === request));
+    const made = await this.when("a run", () =>
+      this.all(({ runs }) => runs).find((run) => run.request === request),
+    );
     return made.run?.id ?? expect.fail("no run was made");
   }
 

@@ -24,10 +24,15 @@ const state = async (callId: string): Promise<string> => {
   return rows[0]?.state ?? "missing";
 };
 
-const row = async (callId: string): Promise<{ state: string; spent: number; attempt: number; offers: number }> => {
+const row = async (
+  callId: string,
+): Promise<{ state: string; spent: number; attempt: number; offers: number }> => {
   const { rows } = await it.database
     .pool()
-    .query("SELECT state, spent, attempt, offers FROM calls WHERE run_id = $1 AND seq = $2", callId.split("/"));
+    .query(
+      "SELECT state, spent, attempt, offers FROM calls WHERE run_id = $1 AND seq = $2",
+      callId.split("/"),
+    );
   return rows[0] ?? expect.fail(`there is no call ${callId}`);
 };
 
@@ -39,7 +44,10 @@ async function holding(options: { accept?: boolean; policy?: object; hello?: obj
   const tool = newTool();
   const hello = newHello({ tools: [tool], ...options.hello });
   const worker = await WorkClient.open(it.node.url, hello);
-  const callId = await it.node.openOne({ tool, ...(options.policy === undefined ? {} : { policy: options.policy }) });
+  const callId = await it.node.openOne({
+    tool,
+    ...(options.policy === undefined ? {} : { policy: options.policy }),
+  });
   const claim = await worker.claimOf(callId);
   if (options.accept === true) worker.accept(claim);
   return { tool, hello, worker, callId, claim };
@@ -117,7 +125,10 @@ describe("hello", () => {
     await worker.beat(claim);
     await worker.close();
     await untilDetached(hello.sessionId!);
-    const other = await WorkClient.open(it.node.url, newHello({ sessionId: hello.sessionId!, tools: [tool] }));
+    const other = await WorkClient.open(
+      it.node.url,
+      newHello({ sessionId: hello.sessionId!, tools: [tool] }),
+    );
     const again = await other.claimOf(callId, 2);
     expect(again).toMatchObject({ attempt: 2, callId });
     expect((await it.node.call(callId)).attempts).toHaveLength(1);
@@ -138,7 +149,10 @@ describe("hello", () => {
     await worker.when("a confirmation", () => worker.confirmed.includes(claim.claimId));
     await worker.close();
     await untilDetached(hello.sessionId!);
-    const other = await WorkClient.open(it.node.url, newHello({ sessionId: hello.sessionId!, tools: [tool] }));
+    const other = await WorkClient.open(
+      it.node.url,
+      newHello({ sessionId: hello.sessionId!, tools: [tool] }),
+    );
     expect((await other.claimOf(unaccepted!, 2)).attempt).toBe(2);
     expect((await it.node.call(accepted!)).failure).toMatchObject({ outcomeUnknown: true });
     expect((await row(unaccepted!)).spent).toBe(0);
@@ -177,13 +191,7 @@ describe("verdicts", () => {
     const tool = newTool();
     const hello = newHello({ tools: [tool] });
     const worker = await WorkClient.open(it.node.url, hello);
-    const ids = await it.node.open(
-      { tool },
-      { tool, policy: AT_MOST_ONCE },
-      { tool },
-      { tool },
-      { tool },
-    );
+    const ids = await it.node.open({ tool }, { tool, policy: AT_MOST_ONCE }, { tool }, { tool }, { tool });
     const claims = await Promise.all(ids.map((id) => worker.claimOf(id)));
     const [kept, confirmed, deferred, answered, lost] = claims;
     worker.accept(...claims);
@@ -238,9 +246,16 @@ describe("claims and credit", () => {
   test("a worker never gets more claims than it granted (I9)", async () => {
     await fc.assert(
       fc.asyncProperty(
-        fc.array(fc.oneof(fc.integer({ min: 1, max: 5 }), fc.constant("open" as const), fc.constant("answer" as const)), {
-          maxLength: 30,
-        }),
+        fc.array(
+          fc.oneof(
+            fc.integer({ min: 1, max: 5 }),
+            fc.constant("open" as const),
+            fc.constant("answer" as const),
+          ),
+          {
+            maxLength: 30,
+          },
+        ),
         fc.integer({ min: 0, max: 3 }),
         async (steps, slots) => {
           const tool = newTool();
@@ -425,7 +440,10 @@ describe("answers and deferrals", () => {
     expect(ack.deferred?.expiresAt).toBeDefined();
     worker.send({ deferrals: [deferral] });
     await worker.when("the second ack", () => worker.acks.length === 2);
-    expect(worker.acks[1]).toMatchObject({ claimId: claim.claimId, deferred: { expiresAt: ack.deferred?.expiresAt } });
+    expect(worker.acks[1]).toMatchObject({
+      claimId: claim.claimId,
+      deferred: { expiresAt: ack.deferred?.expiresAt },
+    });
     await it.node.tasks.completeTask({ token: `${callId}.1.${secret}`, resultJson: '"done"' });
     expect((await it.node.call(callId)).resultJson).toBe('"done"');
     await worker.close();
@@ -478,7 +496,11 @@ describe("revocation", () => {
   test.each([
     ["settled", RevokeReason.SETTLED, (callId: string) => it.node.settle(callId, "1")],
     ["canceled", RevokeReason.CANCELED, (callId: string) => it.node.calls.cancelCall({ call: { callId } })],
-    ["ended with its run", RevokeReason.RUN_ENDED, (callId: string) => it.node.runs.endRun({ runId: callId.split("/")[0]! })],
+    [
+      "ended with its run",
+      RevokeReason.RUN_ENDED,
+      (callId: string) => it.node.runs.endRun({ runId: callId.split("/")[0]! }),
+    ],
   ])("a claim whose call is %s is revoked with that reason", async (_what, reason, act) => {
     const { worker, callId, claim } = await holding({ accept: true });
     await act(callId);
@@ -540,7 +562,11 @@ describe("the end of a stream", () => {
   });
 
   test("an at_most_once claim outlives the grace, and is lost at its heartbeat timeout", async () => {
-    const policy = { ...AT_MOST_ONCE, detachGrace: durationFromMs(100), heartbeatTimeout: durationFromMs(1_000) };
+    const policy = {
+      ...AT_MOST_ONCE,
+      detachGrace: durationFromMs(100),
+      heartbeatTimeout: durationFromMs(1_000),
+    };
     const { worker, callId, claim } = await holding({ accept: true, policy });
     await worker.when("a confirmation", () => worker.confirmed.includes(claim.claimId));
     const cutAt = performance.now();

@@ -179,6 +179,17 @@ describe("claimQueued", () => {
     expect(await claim(store.db, session, 5, { tools: [tool] })).toEqual([]);
   });
 
+  test("calls of a run that is just being ended are passed over, without waiting for it", async () => {
+    const run = await makeRun(store.db);
+    const session = await makeSession(store.db);
+    const tool = newName("tool");
+    await openCall(store.db, run, 1, { tool });
+    await store.other.transaction(async (tx) => {
+      await endRun(tx, PROJECT, run.id);
+      expect(await claim(store.db, session, 5, { tools: [tool] })).toEqual([]);
+    });
+  });
+
   test("a call that was claimed, and whose claim was released meanwhile, is claimed under the next attempt", async () => {
     const run = await makeRun(store.db);
     const session = await makeSession(store.db);

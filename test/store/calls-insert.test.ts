@@ -258,8 +258,8 @@ describe("a run that ends under an open", () => {
 
 describe("two batches that meet the same runs and keys in different orders", () => {
   test("do not deadlock", async () => {
-    const runs = await Promise.all(Array.from({ length: 6 }, () => makeRun(store.db)));
-    for (let round = 1; round <= 30; round++) {
+    const runs = await Promise.all(Array.from({ length: 150 }, () => makeRun(store.db)));
+    for (let round = 1; round <= 5; round++) {
       const keys = runs.map(() => newName("key"));
       const batch = runs.map((run, index) => newRow(run, round, { key: keys[index]! }));
       const outcomes = await Promise.all([

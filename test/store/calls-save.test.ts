@@ -2,7 +2,8 @@ import { describe, expect, test } from "vitest";
 import type { Call } from "../../server/src/core/call.js";
 import type { Failure } from "../../server/src/core/failure.js";
 import { resolvePolicy } from "../../server/src/core/policy.js";
-import { loadRecords } from "../../server/src/store/calls-read.js";
+import { insertCalls } from "../../server/src/store/calls-insert.js";
+import { loadCalls, loadRecords } from "../../server/src/store/calls-read.js";
 import { endCalls, saveCalls, saveProgress } from "../../server/src/store/calls-save.js";
 import { endRun } from "../../server/src/store/runs.js";
 import { untilBlocked } from "./blocked.js";
@@ -12,6 +13,7 @@ import {
   makeRun,
   makeSession,
   newName,
+  newRow,
   openCall,
   PROJECT,
   reload,
@@ -109,8 +111,11 @@ describe("a save", () => {
   test("of batches that meet the same calls in different orders does not deadlock", async () => {
     const run = await makeRun(store.db);
     const session = await makeSession(store.db);
-    const calls: Call[] = [];
-    for (let seq = 1; seq <= 20; seq++) calls.push(await openCall(store.db, run, seq, { session }));
+    const rows = Array.from({ length: 400 }, (_, index) => newRow(run, index + 1, { session }));
+    await insertCalls(store.db, rows);
+    const calls = rows.map(({ call }) => call);
+    // Both connections are up before the race.
+    expect(await loadCalls(store.other, calls)).toEqual(calls);
     const items = calls.map((call) =>
       decided(call, { type: "defer", claimId: call.claim?.id ?? "", tokenHash: "00", timeoutMs: null }),
     );

@@ -56,6 +56,16 @@ describe("takeDue", () => {
     await apply(store.db, failed, { type: "cancel", cause: "canceled" });
   });
 
+  test("passes over a call that another node is at, without waiting for it", async () => {
+    const held = await openClaimed();
+    await pass(held, 61);
+    await store.other.transaction(async (tx) => {
+      expect(await takeDue(tx, 10)).toHaveLength(1);
+      expect(await takeDue(store.db, 10)).toEqual([]);
+    });
+    await apply(store.db, held, { type: "cancel", cause: "canceled" });
+  });
+
   test("never gives one call to two nodes at once", async () => {
     const calls: Call[] = [];
     for (let count = 0; count < 30; count++) calls.push(await openClaimed());

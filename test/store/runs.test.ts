@@ -139,6 +139,16 @@ describe("a run's end", () => {
     expect(rows).toEqual([{ due_at: null }]);
   });
 
+  test("is one node's while another looks, which does not wait for it", async () => {
+    const run = await makeRun(store.db);
+    await openCall(store.db, run, 1);
+    await endRun(store.db, PROJECT, run.id);
+    await store.other.transaction(async (tx) => {
+      expect((await due(tx)).has(run.id)).toBe(true);
+      expect((await due()).has(run.id)).toBe(false);
+    });
+  });
+
   test("comes by itself when its TTL passes, also the second time that a node looks, and never before", async () => {
     const [soon, later] = [
       await makeRun(store.db, { ttlMs: 50_000 }),

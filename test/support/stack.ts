@@ -12,6 +12,8 @@ export interface Stack {
   readonly server: ServerProcess;
   /** A harness. */
   readonly client: Trunkline;
+  /** Another client, which the test closes. */
+  newClient(): Trunkline;
   /** Starts a worker in its own process. It serves `tools`, or the tool that has its name; resolves at its welcome. */
   worker(options: Partial<WorkerProgramOptions> & { readonly name: string }): Promise<WorkerProcess>;
   /** A network between the server and whoever uses the proxy's URL. */
@@ -36,7 +38,7 @@ export function useStack(): Stack {
   };
   beforeAll(async () => {
     server = await ServerProcess.start({ databaseUrl: database.url });
-    client = new Trunkline({ url: server.url, onWarning: () => undefined });
+    client = clientOf(server.url);
   });
   afterAll(async () => {
     await client?.close();
@@ -50,6 +52,7 @@ export function useStack(): Stack {
     get client() {
       return current().client;
     },
+    newClient: () => clientOf(current().server.url),
     worker: async (options) => {
       const worker = new WorkerProcess({ url: current().server.url, tools: [options.name], ...options });
       await attached(database, worker);
@@ -68,6 +71,11 @@ export function useStack(): Stack {
       );
     },
   };
+}
+
+/** A client that does not say that a tool has no worker yet. */
+export function clientOf(url: string): Trunkline {
+  return new Trunkline({ url, onWarning: () => undefined });
 }
 
 /** Resolves when the server has taken the worker's hello. */

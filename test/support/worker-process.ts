@@ -55,10 +55,15 @@ export type WorkerEvent =
       readonly callId: string | undefined;
     }
   | { readonly type: "stopped" }
-  | { readonly type: "refused"; readonly message: string };
+  | { readonly type: "refused"; readonly message: string }
+  /** The answer to a `ping`: everything before it has been told. */
+  | { readonly type: "pong"; readonly number: number };
 
 /** What a worker program is told. */
-export type WorkerCommand = { readonly type: "go"; readonly gate: string } | { readonly type: "stop" };
+export type WorkerCommand =
+  | { readonly type: "go"; readonly gate: string }
+  | { readonly type: "stop" }
+  | { readonly type: "ping"; readonly number: number };
 
 /** What a worker program is started with. */
 export interface WorkerProgramOptions {
@@ -75,6 +80,7 @@ export class WorkerProcess extends TestProcess {
   readonly name: string;
   readonly #events = new EventLog<WorkerEvent>();
   readonly #send: (command: WorkerCommand) => void;
+  #pings = 0;
 
   constructor(options: WorkerProgramOptions) {
     const child = fork(PROGRAM, [JSON.stringify(options)], {
@@ -84,7 +90,9 @@ export class WorkerProcess extends TestProcess {
     });
     super(child);
     this.name = options.name;
-    this.#send = (command) => child.send(command);
+    this.#send = (command) => {
+      if (child.connected) child.send(command, () => undefined);
+    };
     // What comes over the channel is what the program sends.
     child.on("message", (event) => this.#events.add(event as WorkerEvent));
   }
@@ -94,12 +102,19 @@ export class WorkerProcess extends TestProcess {
     return this.#events.all;
   }
 
-  /** How often a handler was started: of this call, or of any. */
-  starts(callId?: string): number {
+  /** How often a handler was started until now: of this call, or of any. */
+  async starts(callId?: string): Promise<number> {
+    if (this.isAlive) {
+      const number = ++this.#pings;
+      this.#send({ type: "ping", number });
+      const pong = this.#events.first("a pong", (event) => event.type === "pong" && event.number === number);
+      await Promise.race([pong, this.ended]);
+      pong.catch(() => undefined);
+    } else await this.ended;
     return this.#of("start").filter((event) => callId === undefined || event.callId === callId).length;
   }
 
-  /** What `onError` was told. */
+  /** What `onError` was told; of one whose end was awaited, all. */
   get errors(): readonly Typed<"error">[] {
     return this.#of("error");
   }

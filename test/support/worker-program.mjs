@@ -109,6 +109,9 @@ process.on("message", (/** @type {WorkerCommand} */ command) => {
     case "stop":
       void worker.stop();
       break;
+    case "ping":
+      tell({ type: "pong", number: command.number });
+      break;
   }
 });
 process.once("SIGTERM", () => void worker.stop());

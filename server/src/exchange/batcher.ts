@@ -3,8 +3,8 @@ import { classifyError } from "../store/database.js";
 
 /** How a {@link Batcher} writes. */
 export interface BatcherOptions<Item, Result> {
-  /** Writes a batch in one go: the results in the items' order. */
-  readonly write: (items: readonly Item[]) => Promise<readonly Result[]>;
+  /** Writes a batch in one go: the results in the items' order. `again`: it may have been written already. */
+  readonly write: (items: readonly Item[], again: boolean) => Promise<readonly Result[]>;
   /** The bytes that an item adds to a batch, roughly. */
   readonly sizeOf: (item: Item) => number;
   /** At most so many items in a batch. Default 500. */
@@ -128,13 +128,15 @@ export class Batcher<Item, Result> {
   /** Writes, again while that can help. */
   async #writeSafely(items: readonly Item[]): Promise<readonly Result[]> {
     const giveUpAt = performance.now() + this.#options.resendMs;
+    let again = false;
     for (let tries = 1; ; tries++) {
       try {
-        return await this.#options.write(items);
+        return await this.#options.write(items, again);
       } catch (error) {
         const kind = classifyError(error);
-        const again = kind === "retry" ? tries < RETRIES : kind === "lost" && performance.now() < giveUpAt;
-        if (!again) throw error;
+        again ||= kind === "lost";
+        const canHelp = kind === "retry" ? tries < RETRIES : kind === "lost" && performance.now() < giveUpAt;
+        if (!canHelp) throw error;
         await pause(kind === "retry" ? Math.random() * 10 * tries : Math.min(1_000, 50 * 2 ** tries));
       }
     }

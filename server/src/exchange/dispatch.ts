@@ -125,12 +125,20 @@ export class Dispatch {
     return false;
   }
 
-  /** A call was queued: its tool's queue is not empty. */
-  wake(projectId: number, tool: string): void {
+  /** A call was queued: its tool's queue is not empty. Whether a session here has room for such a call. */
+  wake(projectId: number, tool: string): boolean {
     const queue = this.#queues.get(queueKey(projectId, tool));
-    if (queue === undefined) return;
+    if (queue === undefined) return false;
     markFilled(queue);
-    if (queue.ready.size > 0) this.#want();
+    if (queue.ready.size === 0) return false;
+    this.#want();
+    return true;
+  }
+
+  /** Any queue may have got a call. */
+  wakeAll(): void {
+    for (const queue of this.#queues.values()) markFilled(queue);
+    this.#want();
   }
 
   /** Reads which of the served queues hold something; what another node queued is found here. */

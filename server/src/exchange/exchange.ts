@@ -3,10 +3,12 @@ import type { CallEvent, Timers } from "../core/event.js";
 import type { Scope } from "../core/scope.js";
 import type { ClaimedRow } from "../store/calls-claim.js";
 import type { Database } from "../store/database.js";
+import type { Hint } from "../store/notify.js";
 import type { CallRecord } from "../store/rows.js";
 import { CallWriter, type Applied, type Committed } from "./call-writer.js";
 import { Dispatch, type Assignment } from "./dispatch.js";
 import { Heartbeats } from "./heartbeats.js";
+import { Hints } from "./hints.js";
 import { Opener, type Born, type OpenOutcome, type OpenRequest } from "./opener.js";
 import { Runs } from "./runs.js";
 import { Sessions } from "./sessions.js";
@@ -35,6 +37,8 @@ export class Exchange {
   readonly dispatch: Dispatch;
   readonly sessions: Sessions;
   readonly heartbeats: Heartbeats;
+  readonly hints: Hints;
+  readonly #onError: (error: unknown) => void;
   readonly #writer: CallWriter;
   readonly #opener: Opener;
   readonly #onDue = new Set<(inMs: number) => void>();
@@ -44,7 +48,9 @@ export class Exchange {
     this.db = db;
     this.nodeId = nodeId;
     this.heartbeatIntervalMs = heartbeatIntervalMs;
+    this.#onError = onError;
     this.runs = new Runs(db);
+    this.hints = new Hints({ db, nodeId, onError });
     this.waiters = new Waiters(db);
     this.dispatch = new Dispatch({
       db,
@@ -89,6 +95,18 @@ export class Exchange {
     return this.#writer.applyAsRead(call, event);
   }
 
+  /** What another node says to have done: looked at now, and not only when the next poll comes. */
+  heard({ queued, ended }: Hint): void {
+    if (queued === null) this.dispatch.wakeAll();
+    else for (const [projectId, tool] of queued) this.dispatch.wake(projectId, tool);
+    this.waiters.lookAt(ended).catch(this.#onError);
+  }
+
+  /** Hints may have been missed. */
+  missed(): void {
+    this.heard({ node: "", queued: null, ended: null });
+  }
+
   /** Chooses no session any more, and leaves no timer behind: the node shuts down. */
   stop(): void {
     this.dispatch.stop();
@@ -123,7 +141,12 @@ export class Exchange {
         traceparent: spanParent(request.traceparent, call),
         timeLeftMs: limits.length === 0 ? null : Math.min(...limits),
       });
-    } else if (call.state === "queued") this.dispatch.wake(call.projectId, call.tool);
+    } else if (call.state === "queued") this.#queued(call);
+  }
+
+  /** A call may be claimed now, here or by another node. */
+  #queued(call: Call): void {
+    if (!this.dispatch.wake(call.projectId, call.tool)) this.hints.queued(call);
   }
 
   #claimed(assignment: Assignment, { record }: ClaimedRow): void {
@@ -144,10 +167,11 @@ export class Exchange {
     if (before.state === "claimed") this.sessions.changed(next, revoked);
     if (isEnded(next)) {
       this.waiters.moved(next, { call: next, endedAt: times.endedAt });
+      this.hints.ended(next);
       return;
     }
     this.#hintDue(timers);
-    if (next.state === "queued" && !next.backingOff) this.dispatch.wake(next.projectId, next.tool);
+    if (next.state === "queued" && !next.backingOff) this.#queued(next);
   }
 
   #hintDue({ ready, attempt, defer, total }: Timers): void {

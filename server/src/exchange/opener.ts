@@ -51,6 +51,12 @@ export interface OpenerOptions {
   readonly onBorn: (born: Born) => void;
 }
 
+/** An outcome, and whether the batch may have been written before. */
+interface Inserted {
+  readonly outcome: InsertOutcome;
+  readonly again: boolean;
+}
+
 const ROUGH_ROW_BYTES = 400;
 const MAX_RENUMBERINGS = 100;
 
@@ -60,12 +66,13 @@ const MAX_RENUMBERINGS = 100;
  */
 export class Opener {
   readonly #options: OpenerOptions;
-  readonly #inserts: Batcher<NewCallRow, InsertOutcome>;
+  readonly #inserts: Batcher<NewCallRow, Inserted>;
 
   constructor(options: OpenerOptions) {
     this.#options = options;
     this.#inserts = new Batcher({
-      write: (rows) => insertCalls(options.db, rows),
+      write: async (rows, again) =>
+        (await insertCalls(options.db, rows)).map((outcome) => ({ outcome, again })),
       sizeOf: (row) => ROUGH_ROW_BYTES + row.inputJson.length,
     });
   }
@@ -87,8 +94,10 @@ export class Opener {
     try {
       for (let tries = 0; tries < MAX_RENUMBERINGS; tries++) {
         const row = toRow({ ...request, key }, run.nextSeq++, assignment);
-        const outcome = await this.#inserts.push(row);
-        if (outcome.type !== "seq_taken") return this.#opened(request, row, outcome, assignment);
+        const { outcome, again } = await this.#inserts.push(row);
+        if (outcome.type === "exists") return this.#found(request, row, outcome.record, again, assignment);
+        if (outcome.type === "inserted") return this.#inserted(request, row, outcome, assignment);
+        if (outcome.type === "run_ended") throw runEnded(run);
         run.nextSeq = Math.max(run.nextSeq, outcome.nextSeq);
       }
     } catch (error) {
@@ -108,38 +117,33 @@ export class Opener {
     return this.#options.dispatch.assign({ projectId, namespace, tool }, toolset);
   }
 
-  #opened(
+  #inserted(
     request: OpenRequest,
     row: NewCallRow,
-    outcome: Exclude<InsertOutcome, { type: "seq_taken" }>,
+    outcome: InsertOutcome & { type: "inserted" },
     assignment: Assignment | null,
   ): OpenOutcome {
-    switch (outcome.type) {
-      case "inserted":
-        return {
-          type: "created",
-          call: this.#born(request, row, outcome, assignment),
-          openedAt: outcome.openedAt,
-        };
-      case "run_ended":
-        throw new TrunklineError(
-          "RUN_ENDED",
-          `run ${request.run.record.id} has ended; it takes no new calls`,
-        );
-      case "exists": {
-        const { record } = outcome;
-        if (isOwn(record, row) && !isEnded(record.call)) {
-          // The first delivery of a batch that was sent again.
-          const claimed = record.call.state === "claimed";
-          const own = { ...row, call: record.call };
-          this.#born(request, own, { openedAt: record.openedAt, claimed }, assignment);
-          return { type: "created", call: record.call, openedAt: record.openedAt };
-        }
-        if (assignment !== null) this.#options.dispatch.putBack(assignment);
-        if (!isSameContent(record, row)) throw keyReused(record, row.call.key);
-        return { type: "exists", record };
-      }
+    const call = this.#born(request, row, outcome, assignment);
+    return { type: "created", call, openedAt: outcome.openedAt };
+  }
+
+  /** The key names a call that is there: an earlier one, or this one, whose first reply was lost. */
+  #found(
+    request: OpenRequest,
+    row: NewCallRow,
+    record: CallRecord,
+    again: boolean,
+    assignment: Assignment | null,
+  ): OpenOutcome {
+    if (again && isOwn(record, row) && !isEnded(record.call)) {
+      const claimed = record.call.state === "claimed";
+      const own = { ...row, call: record.call };
+      this.#born(request, own, { openedAt: record.openedAt, claimed }, assignment);
+      return { type: "created", call: record.call, openedAt: record.openedAt };
     }
+    if (!isSameContent(record, row)) throw keyReused(record, row.call.key);
+    if (assignment !== null) this.#options.dispatch.putBack(assignment);
+    return { type: "exists", record };
   }
 
   #born(
@@ -215,6 +219,10 @@ function isSameContent(record: CallRecord, row: NewCallRow): boolean {
     record.priority === row.priority &&
     samePolicy(record.call.policy, row.call.policy)
   );
+}
+
+function runEnded({ record }: KnownRun): TrunklineError {
+  return new TrunklineError("RUN_ENDED", `run ${record.id} has ended; it takes no new calls`);
 }
 
 function keyReused(record: CallRecord, key: string): TrunklineError {

@@ -105,13 +105,21 @@ export class Waiters {
     if (waiters !== undefined) for (const waiter of [...waiters]) waiter.turnMoved();
   }
 
-  /** Reads what ended without this node's doing; turns are simply looked at again by who waits. */
-  async catchUp(): Promise<void> {
-    const refs = [...this.#calls.values()].map(({ ref }) => ref);
+  /**
+   * Reads what ended without this node's doing, of these calls or of all that somebody waits for; turns are
+   * simply looked at again by who waits.
+   */
+  async lookAt(ids: readonly string[] | null): Promise<void> {
+    const waited = ids === null ? [...this.#calls.values()] : ids.flatMap((id) => this.#calls.get(id) ?? []);
+    const refs = waited.map(({ ref }) => ref);
     for await (const { call, outcome } of lookAtCalls(this.#db, refs)) {
       if (outcome !== null) this.moved(call, outcome);
     }
-    for (const waiters of this.#turns.values()) for (const waiter of [...waiters]) waiter.turnMoved();
+    const runs = ids === null ? null : new Set(ids.map((id) => id.slice(0, id.indexOf("/"))));
+    for (const [key, waiters] of this.#turns) {
+      if (runs !== null && !runs.has(key.slice(0, key.indexOf("#")))) continue;
+      for (const waiter of [...waiters]) waiter.turnMoved();
+    }
   }
 }
 

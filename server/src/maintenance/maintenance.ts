@@ -61,16 +61,17 @@ export class Maintenance {
   }
 }
 
-/** Finds what ended without this node's doing; seldom while it is alone. */
-function catchingUp({ db, heartbeatIntervalMs, waiters }: Exchange): () => Promise<undefined> {
+/** Finds what ended without this node's doing, seldom while it is alone; and whether hints have readers. */
+function catchingUp(exchange: Exchange): () => Promise<undefined> {
+  const { db, heartbeatIntervalMs, hints, waiters } = exchange;
   let caughtUpAt = performance.now();
   return async () => {
-    if (waiters.size === 0) return;
+    hints.othersAlive = (await aliveNodes(db, heartbeatIntervalMs)) > 1;
     const now = performance.now();
-    const isTime = now - caughtUpAt >= LONE_CATCH_UP_MS;
-    if (!isTime && (await aliveNodes(db, heartbeatIntervalMs)) <= 1) return;
+    const isTime = hints.othersAlive || now - caughtUpAt >= LONE_CATCH_UP_MS;
+    if (waiters.size === 0 || !isTime) return;
     caughtUpAt = now;
-    await waiters.catchUp();
+    await waiters.lookAt(null);
   };
 }
 

@@ -1,0 +1,146 @@
+import { describe, expect, test } from "vitest";
+import { until } from "../support/until.js";
+import { attach, emptyQueues, newName, newRun, open, useExchanges } from "./support/exchanges.js";
+
+const nodes = useExchanges();
+
+const numbersOf = (offers: readonly { readonly call: { readonly seq: number } }[]): number[] =>
+  offers.map(({ call }) => call.seq);
+
+describe("Dispatch", () => {
+  test("a call goes straight to a free worker when its queue is known to be empty: one row version", async () => {
+    const { exchange } = await nodes.start();
+    const tool = newName("tool");
+    const worker = await attach(exchange, { tools: [tool] });
+    await emptyQueues(exchange, worker);
+    const call = await open(exchange, await newRun(exchange), { tool });
+    expect(call.state).toBe("claimed");
+    expect(numbersOf(worker.offers)).toEqual([1]);
+    expect((await nodes.call(call)).version).toBe(1);
+  });
+
+  test("a call does not pass the ones that are queued before it", async () => {
+    const { exchange } = await nodes.start();
+    const tool = newName("tool");
+    const run = await newRun(exchange);
+    const queued = await Promise.all(Array.from({ length: 5 }, () => open(exchange, run, { tool })));
+    const worker = await attach(exchange, { tools: [tool], slots: 0 });
+    exchange.dispatch.grant(worker.own, 6);
+    const late = await open(exchange, run, { tool });
+    expect(late.state).toBe("queued");
+    await worker.offerOf(late);
+    expect(numbersOf(worker.offers)).toEqual([...queued, late].map(({ seq }) => seq));
+  });
+
+  test("the higher priority is claimed first, then the longest queued", async () => {
+    const { exchange } = await nodes.start();
+    const tool = newName("tool");
+    const run = await newRun(exchange);
+    for (const priority of [0, 5, -5, 5, 0]) await open(exchange, run, { tool, priority });
+    const worker = await attach(exchange, { tools: [tool], slots: 1 });
+    await until("the first offer", () => worker.offers.length === 1);
+    for (let granted = 1; granted < 5; granted++) {
+      exchange.dispatch.grant(worker.own, 1);
+      await until("the next offer", () => worker.offers.length === granted + 1);
+    }
+    expect(numbersOf(worker.offers)).toEqual([2, 4, 1, 5, 3]);
+  });
+
+  test("calls are shared among workers in turn", async () => {
+    const { exchange } = await nodes.start();
+    const tool = newName("tool");
+    const workers = await Promise.all([0, 1, 2].map(() => attach(exchange, { tools: [tool], slots: 20 })));
+    await until("no claim round is under way", async () => {
+      await exchange.dispatch.poll();
+      return workers.every(({ own }) => own.credit === 20);
+    });
+    const run = await newRun(exchange);
+    for (let index = 0; index < 9; index++) {
+      await exchange.dispatch.poll();
+      expect((await open(exchange, run, { tool })).state).toBe("claimed");
+    }
+    expect(workers.map(({ offers }) => offers.length)).toEqual([3, 3, 3]);
+    expect(workers.map(({ own }) => own.credit)).toEqual([17, 17, 17]);
+  });
+
+  test("a backlog is shared among workers within their credit (I9)", async () => {
+    const { exchange } = await nodes.start();
+    const tool = newName("tool");
+    const run = await newRun(exchange);
+    await Promise.all(Array.from({ length: 30 }, () => open(exchange, run, { tool })));
+    const workers = await Promise.all([3, 5, 7].map((slots) => attach(exchange, { tools: [tool], slots })));
+    await until("all credit is used", () => workers.every(({ own }) => own.credit === 0));
+    await until("all claims are offered", () => workers.flatMap(({ offers }) => offers).length === 15);
+    expect(workers.map(({ offers }) => offers.length)).toEqual([3, 5, 7]);
+    expect(new Set(workers.flatMap(({ offers }) => numbersOf(offers))).size).toBe(15);
+  });
+
+  test("credit that a round took and did not use is put back", async () => {
+    const { exchange } = await nodes.start();
+    const tool = newName("tool");
+    const run = await newRun(exchange);
+    await open(exchange, run, { tool });
+    const worker = await attach(exchange, { tools: [tool], slots: 10 });
+    await until(
+      "one is offered and nine are free",
+      () => worker.offers.length === 1 && worker.own.credit === 9,
+    );
+  });
+
+  test("a worker with a toolset gets only calls of runs with it", async () => {
+    const { exchange } = await nodes.start();
+    const tool = newName("tool");
+    const worker = await attach(exchange, { tools: [tool], toolset: "mine" });
+    await emptyQueues(exchange, worker);
+    const call = await open(exchange, await newRun(exchange), { tool });
+    expect(call.state).toBe("queued");
+    await exchange.dispatch.poll();
+    const other = await attach(exchange, { tools: [tool] });
+    await other.offerOf(call);
+    expect(worker.offers).toEqual([]);
+  });
+
+  test("a worker that drains or has gone gets nothing, and its claim under way is taken back unspent", async () => {
+    const { exchange } = await nodes.start();
+    const tool = newName("tool");
+    const worker = await attach(exchange, { tools: [tool] });
+    await emptyQueues(exchange, worker);
+    const run = await newRun(exchange);
+    const opening = open(exchange, run, { tool });
+    exchange.sessions.drain(worker.own);
+    const call = await opening;
+    expect(worker.isDrained).toBe(true);
+    await until("the claim is taken back", async () => (await nodes.call(call)).state === "queued");
+    expect(await nodes.call(call)).toMatchObject({ spent: 0 });
+    expect((await open(exchange, run, { tool })).state).toBe("queued");
+    expect(worker.offers).toEqual([]);
+  });
+
+  test("a poll finds what another node has queued", async () => {
+    const [one, two] = await Promise.all([nodes.start(), nodes.start()]);
+    const tool = newName("tool");
+    const worker = await attach(two.exchange, { tools: [tool] });
+    await emptyQueues(two.exchange, worker);
+    const call = await open(one.exchange, await newRun(one.exchange), { tool });
+    expect(worker.offers).toEqual([]);
+    await two.exchange.dispatch.poll();
+    await worker.offerOf(call);
+  });
+
+  test("two nodes with workers for one tool hand out each call once", async () => {
+    const [one, two] = await Promise.all([nodes.start(), nodes.start()]);
+    const tool = newName("tool");
+    const run = await newRun(one.exchange);
+    await Promise.all(Array.from({ length: 60 }, () => open(one.exchange, run, { tool })));
+    const workers = await Promise.all(
+      [one, two].map(({ exchange }) => attach(exchange, { tools: [tool], slots: 100 })),
+    );
+    const polling = until("all are offered", async () => {
+      await Promise.all([one, two].map(({ exchange }) => exchange.dispatch.poll()));
+      return workers.flatMap(({ offers }) => offers).length >= 60;
+    });
+    await polling;
+    expect(new Set(workers.flatMap(({ offers }) => numbersOf(offers))).size).toBe(60);
+    expect(workers.flatMap(({ offers }) => offers)).toHaveLength(60);
+  });
+});

@@ -1,0 +1,150 @@
+import { spawn } from "node:child_process";
+import { once } from "node:events";
+import { openSync, closeSync } from "node:fs";
+
+/** How long something that was asked to stop may take. */
+const STOP_MS = 20_000;
+
+/**
+ * @typedef {object} Start
+ * @property {readonly string[]} args Of Node.
+ * @property {NodeJS.ProcessEnv} env
+ */
+
+/**
+ * A program of the fault run through all its lives: it is killed, stopped and started again, and nobody else
+ * starts it. What it writes on standard error is in a file.
+ */
+export class Program {
+  #start;
+  #logFile;
+  #onCrash;
+  /** @type {import("node:child_process").ChildProcess | undefined} */
+  #child;
+  #ready = Promise.resolve(false);
+  #paused = false;
+  /** Whether its end was brought about by us. */
+  #ending = false;
+  life = 0;
+  /** Messages of the present life that mean that its work is done. */
+  done = false;
+
+  /**
+   * @param {object} options
+   * @param {string} options.name
+   * @param {(life: number) => Start} options.start
+   * @param {string} options.logFile
+   * @param {(how: string) => void} options.onCrash It ended by itself after it had been ready.
+   */
+  constructor({ name, start, logFile, onCrash }) {
+    this.name = name;
+    this.#start = start;
+    this.#logFile = logFile;
+    this.#onCrash = onCrash;
+  }
+
+  get isRunning() {
+    return this.#child !== undefined;
+  }
+
+  get isPaused() {
+    return this.#paused;
+  }
+
+  get pid() {
+    return this.#child?.pid;
+  }
+
+  /** Starts its next life, unless it has one; resolves to whether it got ready. */
+  start() {
+    if (this.#child !== undefined) return this.#ready;
+    this.life++;
+    this.done = false;
+    this.#ending = false;
+    const { args, env } = this.#start(this.life);
+    const log = openSync(this.#logFile, "a");
+    const child = spawn(process.execPath, args, { env, stdio: ["ignore", "pipe", log, "ipc"] });
+    closeSync(log);
+    this.#child = child;
+    const { promise, resolve } = Promise.withResolvers();
+    let ready = false;
+    const isReady = () => {
+      ready = true;
+      resolve(true);
+    };
+    // Servers say so on standard output, our own programs over the channel.
+    child.stdout?.on("data", (bytes) => {
+      if (String(bytes).startsWith("ready ")) isReady();
+    });
+    child.on("message", (/** @type {{ type: string }} */ message) => {
+      if (message.type === "ready") isReady();
+      if (message.type === "done" && this.#child === child) this.done = true;
+    });
+    child.on("error", () => undefined);
+    child.once("exit", (status, signal) => {
+      if (this.#child === child) {
+        this.#child = undefined;
+        this.#paused = false;
+      }
+      resolve(false);
+      if (ready && !this.#ending) this.#onCrash(signal ?? `status ${status ?? 0}`);
+    });
+    this.#ready = promise;
+    return this.#ready;
+  }
+
+  /** Starts it, as often as it takes. */
+  async startForSure() {
+    while (!(await this.start())) await new Promise((resolve) => setTimeout(resolve, 200));
+  }
+
+  /** @param {Record<string, unknown>} message */
+  tell(message) {
+    if (this.#child?.connected) this.#child.send(message, () => undefined);
+  }
+
+  /** Ends it without a last word. */
+  async kill() {
+    await this.#end("SIGKILL");
+  }
+
+  /** Asks it to stop, and kills it when it does not; resolves to whether it stopped. */
+  async stop() {
+    const child = this.#child;
+    const timer = setTimeout(() => child?.kill("SIGKILL"), STOP_MS);
+    const signal = await this.#end("SIGTERM");
+    clearTimeout(timer);
+    return signal !== "SIGKILL";
+  }
+
+  pause() {
+    if (this.#child === undefined || this.#paused) return;
+    this.#paused = true;
+    this.#child.kill("SIGSTOP");
+  }
+
+  resume() {
+    if (!this.#paused) return;
+    this.#paused = false;
+    this.#child?.kill("SIGCONT");
+  }
+
+  /** @param {NodeJS.Signals} signal */
+  async #end(signal) {
+    const child = this.#child;
+    if (child === undefined) return undefined;
+    this.#ending = true;
+    const exited = once(child, "exit");
+    child.kill(signal);
+    this.resume();
+    const [, by] = await exited;
+    return by;
+  }
+}
+
+/** @param {NodeJS.ProcessEnv} extra */
+export function cleanEnvironment(extra) {
+  const foreign = /^(VITEST|NODE_|TRUNKLINE_|DATABASE_URL$|PG|TEST$|DEV$|PROD$|MODE$|SSR$)/;
+  const kept = Object.entries(process.env).filter(([name]) => !foreign.test(name));
+  return { ...Object.fromEntries(kept), ...extra };
+}
