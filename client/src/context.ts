@@ -26,7 +26,7 @@ export interface Deferred {
   readonly cutToRun: boolean;
 }
 
-/** What a handler knows about its call, and can do beside returning. */
+/** What a handler knows about its call, and can do beside returning. Its functions need no `this`. */
 export interface ToolContext {
   readonly tool: string;
   /** The end user that the run acts for. */
@@ -52,17 +52,17 @@ export interface ToolContext {
    * Sends a sign of life now, with progress for display if given (JSON, at most 64 KiB). Not needed to keep
    * the claim: the SDK does that by itself.
    */
-  heartbeat(progress?: unknown): void;
+  readonly heartbeat: (progress?: unknown) => void;
   /**
    * Makes a token for {@link defer}, to be stored before anything can go wrong. It is good once `defer` has
    * resolved: publish it only then.
    */
-  newToken(): string;
+  readonly newToken: () => string;
   /**
    * Hands the call over to whoever holds the token; resolves when the server has stored that. What the
    * handler returns or throws afterwards is no answer. Again, it resolves to the same.
    */
-  defer(options?: DeferOptions): Promise<Deferred>;
+  readonly defer: (options?: DeferOptions) => Promise<Deferred>;
 }
 
 /** What a context needs of its session. */

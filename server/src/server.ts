@@ -25,6 +25,8 @@ export interface ServerOptions {
   readonly tls?: TlsFiles;
   /** How often workers send heartbeats. Default 5 s; tests lower it. */
   readonly heartbeatIntervalMs?: number;
+  /** How old a stream may grow before its client is asked to open the next one elsewhere. Default 30 min. */
+  readonly maxStreamAgeMs?: number;
   /** How long ended runs are kept. Default null: for ever. */
   readonly retentionMs?: number | null;
   /**
@@ -113,7 +115,7 @@ async function serve(
   const { log } = options;
   const { db, nodeId } = exchange;
   const maintenance = new Maintenance({ exchange, retentionMs: options.retentionMs ?? null, onError });
-  const deps = serviceDeps(exchange, onError);
+  const deps = serviceDeps(exchange, onError, options.maxStreamAgeMs);
   let serving = true;
   const auth = { rootKey: options.rootKey, insecure: options.insecure ?? false };
   const forgetNode = (): Promise<void> => removeNode(db, nodeId).catch(onError);
@@ -134,7 +136,7 @@ async function serve(
     serving = false;
     log.info({ node: nodeId }, "stopping");
     exchange.stop();
-    deps.streams.shutDown();
+    deps.streams.shutDown(Math.max(1, graceMs - LEAVING_MS));
     await listener.close({ graceMs });
     await maintenance.stop();
     // What a stream leaves behind is written after its connection has gone.

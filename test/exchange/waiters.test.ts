@@ -79,7 +79,7 @@ describe("Waiters", () => {
     const calls = await Promise.all([open(one.exchange, run), open(one.exchange, run)]);
     const waiting = new Waiting();
     for (const call of calls) one.exchange.waiters.add(call, waiting, SCOPE);
-    await settle(two, calls[0]!);
+    await settle(two, calls[0]);
     expect(waiting.told).toHaveLength(0);
     await one.exchange.waiters.lookAt(null);
     expect(waiting.told).toMatchObject([{ call: { seq: 1, resultJson: "1" } }]);
@@ -91,7 +91,7 @@ describe("Waiters", () => {
     const node = await nodes.start();
     const run = await newRun(node.exchange);
     let moves = 0;
-    const leave = node.exchange.waiters.addTurn(run.record.id, 3, { turnMoved: () => void moves++ });
+    const leave = node.exchange.waiters.addTurn(run.record.id, 3, { turnMoved: () => moves++ });
     const call = await open(node.exchange, run, { turn: 3 });
     await open(node.exchange, run, { turn: 4 });
     await settle(node, call);

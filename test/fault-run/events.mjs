@@ -60,7 +60,8 @@
  *   | { type: "opening", run: string, key: string, tool: string, client: boolean, turn: number | null,
  *       bounds: Bounds, inputJson: string }
  *   | { type: "opened", run: string, key: string, id: string }
- *   | { type: "refused", what: string, subject: string, reason: string, message: string }
+ *   | { type: "refused", what: string, subject: string, attempt?: number, reason: string,
+ *       message: string }
  *   | ({ type: "outcome" } & Seen)
  *   | { type: "undelivered", subject: string }
  *   | { type: "turn-waiting", run: string, turn: number }

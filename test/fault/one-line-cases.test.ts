@@ -118,7 +118,7 @@ describe("S18: a slot whose handler ended badly", () => {
       () => undefined,
       () => Number.NaN,
       () => "x".repeat(2 * 1024 * 1024),
-      ({ defer }) => defer({ timeout: "no duration" as "1s" }),
+      ({ defer }) => defer({ timeout: "no duration" }),
       ({ defer }) => void defer(),
       () => "good",
     ];

@@ -7,17 +7,37 @@ import { reconcile } from "../../server/src/maintenance/reconcile.js";
 import { sweepRetention } from "../../server/src/maintenance/retention.js";
 import { endRun } from "../../server/src/exchange/run-end.js";
 import { until } from "../support/until.js";
-import { attach, newName, newRun, open, result, SCOPE, useExchanges, type Worker } from "../exchange/support/exchanges.js";
+import {
+  attach,
+  newName,
+  newRun,
+  open,
+  result,
+  SCOPE,
+  useExchanges,
+  type Worker,
+} from "../exchange/support/exchanges.js";
 
 const nodes = useExchanges();
 
 const retryable = {
   type: "failure" as const,
-  failure: { kind: "tool" as const, message: "again", dataJson: null, retryable: true, outcomeUnknown: false },
+  failure: {
+    kind: "tool" as const,
+    message: "again",
+    dataJson: null,
+    retryable: true,
+    outcomeUnknown: false,
+  },
 };
 
 /** Puts times of the past into the past by so much more, as if it had passed. */
-async function pass(table: "calls" | "sessions" | "runs" | "nodes", ms: number, where: string, ...values: unknown[]): Promise<void> {
+async function pass(
+  table: "calls" | "sessions" | "runs" | "nodes",
+  ms: number,
+  where: string,
+  ...values: unknown[]
+): Promise<void> {
   const columns = {
     calls: ["claimed_at", "ready_at", "attempt_timeout_at", "total_timeout_at", "defer_timeout_at", "due_at"],
     sessions: ["last_heard_at", "detached_at"],
@@ -82,7 +102,10 @@ describe("the due sweep", () => {
     const call = await open(exchange, run);
     await pass("runs", 61_000, "id = $2", run.record.id);
     await sweepDue(exchange);
-    expect(await nodes.call(call)).toMatchObject({ state: "canceled", failure: { message: "the run's TTL passed" } });
+    expect(await nodes.call(call)).toMatchObject({
+      state: "canceled",
+      failure: { message: "the run's TTL passed" },
+    });
   });
 
   test("what a node that died left of a run's end is done by another", async () => {
@@ -91,10 +114,14 @@ describe("the due sweep", () => {
     const call = await open(one.exchange, run);
     await nodes.database
       .pool()
-      .query("UPDATE runs SET state = 'ended', ended_at = now(), due_at = now() WHERE id = $1", [run.record.id]);
+      .query("UPDATE runs SET state = 'ended', ended_at = now(), due_at = now() WHERE id = $1", [
+        run.record.id,
+      ]);
     await sweepDue(two.exchange);
     expect((await nodes.call(call)).state).toBe("canceled");
-    const { rows } = await nodes.database.pool().query("SELECT due_at FROM runs WHERE id = $1", [run.record.id]);
+    const { rows } = await nodes.database
+      .pool()
+      .query("SELECT due_at FROM runs WHERE id = $1", [run.record.id]);
     expect(rows).toEqual([{ due_at: null }]);
   });
 
@@ -107,7 +134,11 @@ describe("the due sweep", () => {
     await pass("calls", 61_000, "run_id = $2", run.record.id);
     await Promise.all([sweepDue(one.exchange), sweepDue(two.exchange)]);
     for (const call of calls) {
-      expect(await nodes.call(call)).toMatchObject({ state: "failed", version: 2, failure: { kind: "total_timeout" } });
+      expect(await nodes.call(call)).toMatchObject({
+        state: "failed",
+        version: 2,
+        failure: { kind: "total_timeout" },
+      });
     }
   });
 
@@ -124,7 +155,10 @@ describe("leases", () => {
     await lowerFloor();
     const tool = newName("tool");
     const worker = await attach(exchange, { tools: [tool], slots: 1 });
-    const call = await open(exchange, await newRun(exchange), { tool, policy: { heartbeatTimeoutMs: 30_000 } });
+    const call = await open(exchange, await newRun(exchange), {
+      tool,
+      policy: { heartbeatTimeoutMs: 30_000 },
+    });
     const { claim } = (await worker.offerOf(call)).call;
     await agedCall(40_000, call);
     await sweepLeases(exchange);
@@ -141,7 +175,10 @@ describe("leases", () => {
     await lowerFloor();
     const tool = newName("tool");
     const worker = await attach(exchange, { tools: [tool], slots: 1 });
-    const call = await open(exchange, await newRun(exchange), { tool, policy: { heartbeatTimeoutMs: 30_000 } });
+    const call = await open(exchange, await newRun(exchange), {
+      tool,
+      policy: { heartbeatTimeoutMs: 30_000 },
+    });
     await worker.offerOf(call);
     await agedCall(40_000, call);
     await agedSession(40_000, worker);
@@ -177,7 +214,10 @@ describe("leases", () => {
     const { exchange } = await nodes.start();
     const tool = newName("tool");
     const worker = await attach(exchange, { tools: [tool], slots: 1 });
-    const call = await open(exchange, await newRun(exchange), { tool, policy: { heartbeatTimeoutMs: 30_000 } });
+    const call = await open(exchange, await newRun(exchange), {
+      tool,
+      policy: { heartbeatTimeoutMs: 30_000 },
+    });
     await worker.offerOf(call);
     await agedCall(120_000, call);
     await agedSession(120_000, worker);
@@ -210,13 +250,11 @@ describe("reconciliation", () => {
     const run = await newRun(exchange);
     const calls = await Promise.all([open(exchange, run, { tool }), open(exchange, run, { tool })]);
     const claims = await Promise.all(calls.map(async (call) => (await worker.offerOf(call)).call.claim));
-    await nodes.database
-      .pool()
-      .query(
-        `UPDATE calls SET state = 'queued', claim_standing = 'lapsed', version = version + 1
+    await nodes.database.pool().query(
+      `UPDATE calls SET state = 'queued', claim_standing = 'lapsed', version = version + 1
         WHERE run_id = $1 AND seq = $2`,
-        [calls[0]!.runId, calls[0]!.seq],
-      );
+      [calls[0].runId, calls[0].seq],
+    );
     await until("the second look", async () => {
       await reconcile(exchange);
       return worker.revoked.length > 0;
@@ -236,9 +274,10 @@ describe("retention", () => {
     await sweepRetention(exchange, 50_000);
     const { rows } = await nodes.database
       .pool()
-      .query<{ id: string }>("SELECT r.id FROM runs r JOIN calls c ON c.run_id = r.id WHERE r.id = ANY ($1)", [
-        [old, young, active].map(({ record }) => record.id),
-      ]);
+      .query<{ id: string }>(
+        "SELECT r.id FROM runs r JOIN calls c ON c.run_id = r.id WHERE r.id = ANY ($1)",
+        [[old, young, active].map(({ record }) => record.id)],
+      );
     expect(rows.map(({ id }) => id).sort()).toEqual([young.record.id, active.record.id].sort());
   });
 });
@@ -246,7 +285,11 @@ describe("retention", () => {
 describe("all upkeep", () => {
   test("short backoffs are met to the tenth of a second, and an idle node sends few statements", async () => {
     const { exchange, faults } = await nodes.start({ heartbeatIntervalMs: 1_000 });
-    const maintenance = new Maintenance({ exchange, retentionMs: null, onError: (error) => expect.fail(String(error)) });
+    const maintenance = new Maintenance({
+      exchange,
+      retentionMs: null,
+      onError: (error) => expect.fail(String(error)),
+    });
     maintenance.start();
     try {
       const tool = newName("tool");
@@ -272,7 +315,11 @@ describe("all upkeep", () => {
 
   test("what another node queues is handed out within a second", async () => {
     const [one, two] = await Promise.all([nodes.start(), nodes.start()]);
-    const maintenance = new Maintenance({ exchange: two.exchange, retentionMs: null, onError: () => undefined });
+    const maintenance = new Maintenance({
+      exchange: two.exchange,
+      retentionMs: null,
+      onError: () => undefined,
+    });
     maintenance.start();
     try {
       const tool = newName("tool");
@@ -294,7 +341,9 @@ async function statementsDuring(ms: number): Promise<number> {
     await nodes.database.pool().query("SELECT pg_stat_clear_snapshot(), pg_stat_force_next_flush()");
     const { rows } = await nodes.database
       .pool()
-      .query<{ commits: string }>("SELECT xact_commit AS commits FROM pg_stat_database WHERE datname = current_database()");
+      .query<{ commits: string }>(
+        "SELECT xact_commit AS commits FROM pg_stat_database WHERE datname = current_database()",
+      );
     return Number(rows[0]?.commits);
   };
   const before = await count();

@@ -162,8 +162,8 @@ describe("requests", () => {
     ]);
     expect(new Set(ids).size).toBe(1);
     expect([...one.opened.values(), ...two.opened.values()].filter(({ created }) => created)).toHaveLength(1);
-    await it.node.settle(ids[0]!, "1");
-    await Promise.all([one.outcomeOf(ids[0]!), two.outcomeOf(ids[0]!)]);
+    await it.node.settle(ids[0], "1");
+    await Promise.all([one.outcomeOf(ids[0]), two.outcomeOf(ids[0])]);
     const other = one.number();
     one.send({ opens: [{ request: other, runId, call: { ...call, inputJson: "2" } }] });
     expect(await one.refusal(other)).toBe("KEY_REUSED");

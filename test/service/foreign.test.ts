@@ -101,9 +101,9 @@ describe("grpc-js", () => {
         slots: 1,
       },
     });
-    await work.seen.first("the worker's welcome", ({ welcome }) => welcome != null);
+    await work.seen.first("the worker's welcome", ({ welcome }) => welcome?.node !== undefined);
     const drive = listenTo(harnesses.drive());
-    await drive.seen.first("the harness's welcome", ({ welcome }) => welcome != null);
+    await drive.seen.first("the harness's welcome", ({ welcome }) => welcome?.node !== undefined);
     drive.write({ runs: [{ request: 1, spec: { namespace: "alice" } }] });
     const { run } = await first(drive, "run", ({ runs }) => runs);
     const inputJson = '{"n": 9007199254740993}';

@@ -81,7 +81,7 @@ describe("FrameWriter", () => {
 
   test("a refill adds more whenever all frames have been taken", async () => {
     let left = 3;
-    const writer: FrameWriter<Frame> = new FrameWriter(newFrame, async () => {
+    const writer = new FrameWriter<Frame>(newFrame, async () => {
       if (left-- > 0) put(writer, `refill ${left}`);
       else writer.end();
     });

@@ -1,3 +1,4 @@
+import { randomBytes } from "node:crypto";
 import { connect } from "node:http2";
 import { once } from "node:events";
 import { PolicyMode } from "@trunkline/proto/model";
@@ -5,6 +6,7 @@ import { durationFromMs } from "@bufbuild/protobuf/wkt";
 import { RevokeReason } from "@trunkline/proto/worker";
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
+import { TcpProxy } from "../support/tcp-proxy.js";
 import { throughout, until } from "../support/until.js";
 import { useNode } from "./node.js";
 import { newHello, WorkClient, type Held } from "./raw-stream.js";
@@ -587,6 +589,20 @@ describe("the end of a stream", () => {
     await throughout(500, async () => expect(await state(callId)).toBe("claimed"));
     await untilState(callId, "queued");
     expect(performance.now() - silentAt).toBeGreaterThan(1_400);
+  });
+
+  test("a worker in a black hole, with frames that it cannot read, is let go after three intervals", async () => {
+    await using proxy = await TcpProxy.start(it.node.port);
+    const tool = newTool();
+    const hello = newHello({ tools: [tool], slots: 40 });
+    const worker = await WorkClient.open(proxy.url, hello);
+    proxy.blackHole();
+    const inputJson = JSON.stringify(randomBytes(400_000).toString("hex"));
+    const ids = await it.node.open(...Array.from({ length: 4 }, () => ({ tool, inputJson })));
+    await untilDetached(hello.sessionId!);
+    const other = await WorkClient.open(it.node.url, newHello({ tools: [tool], slots: 40 }));
+    await keepingAlive(other, () => Promise.all(ids.map((id) => other.claimOf(id))));
+    await Promise.all([worker.close(), other.close()]);
   });
 
   test("a frame above the limit ends the stream with FRAME_TOO_LARGE, and the node lives on", async () => {

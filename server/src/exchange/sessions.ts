@@ -283,8 +283,8 @@ export class Sessions {
     if (session.held.size === 0) session.stream?.drained();
   }
 
-  /** The worker has closed its side of the stream: what it is still owed comes, and no claim. */
-  readEnded(session: Session, sink: WorkSink): void {
+  /** The stream carries no more claims: its worker has closed its side, or was told to go elsewhere. */
+  noMoreClaims(session: Session, sink: WorkSink): void {
     if (session.stream !== sink) return;
     session.reachable = false;
     this.#options.dispatch.remove(session);

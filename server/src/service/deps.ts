@@ -10,17 +10,26 @@ export interface ServiceDeps {
   /** The streams that are open on this node. */
   readonly streams: OpenStreams;
   readonly seenTools: SeenTools;
+  /** How old a stream may grow before its client is asked to open the next one; a quarter less by jitter. */
+  readonly maxStreamAgeMs: number;
   /** Hears faults of the server, never those of clients. */
   readonly onError: (error: unknown) => void;
 }
 
+const DEFAULT_STREAM_AGE_MS = 30 * 60_000;
+
 /** What the services of one node work with. */
-export function serviceDeps(exchange: Exchange, onError: (error: unknown) => void): ServiceDeps {
+export function serviceDeps(
+  exchange: Exchange,
+  onError: (error: unknown) => void,
+  maxStreamAgeMs = DEFAULT_STREAM_AGE_MS,
+): ServiceDeps {
   return {
     exchange,
     catalog: new ToolsetCatalog(exchange.db),
     seenTools: new SeenTools(exchange),
     streams: new OpenStreams(),
+    maxStreamAgeMs,
     onError,
   };
 }

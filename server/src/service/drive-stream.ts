@@ -26,6 +26,7 @@ import { asError, isFault, toProblem } from "./error-map.js";
 import { FrameWriter } from "./frame-writer.js";
 import { shuttingDown, type EndableStream } from "./open-streams.js";
 import { openCall } from "./open-call.js";
+import { goawayMessage, LEAVE_MS, StreamAge } from "./stream-age.js";
 import { isUnreadable, onClientGone } from "./stream-end.js";
 import { Watchdog } from "./watchdog.js";
 
@@ -44,10 +45,13 @@ export class DriveStream implements Waiter, EndableStream {
   readonly #signal: AbortSignal;
   readonly #writer: FrameWriter<DriveResponse>;
   readonly #watchdog: Watchdog;
+  readonly #age: StreamAge;
   /** Calls that this stream waits for, to leave them at its end. */
   readonly #waiting = new Map<string, CallRef>();
   /** Calls that ended while too much was unread. */
   #unread: CallRef[] = [];
+  /** Opens that are being carried out; never rejected. */
+  readonly #opening = new Set<Promise<void>>();
   #requests = 0;
   #bytes = 0;
   #room: (() => void) | null = null;
@@ -69,6 +73,7 @@ export class DriveStream implements Waiter, EndableStream {
       if (this.#room !== null) return;
       this.#end(new TrunklineError("UNAVAILABLE", "nothing was heard for three heartbeat intervals"));
     });
+    this.#age = new StreamAge(deps.maxStreamAgeMs, () => this.#goAway("this stream is old", LEAVE_MS));
   }
 
   /** The stream's frames down, while it reads its frames up. */
@@ -86,9 +91,18 @@ export class DriveStream implements Waiter, EndableStream {
     }
   }
 
-  shutDown(): void {
+  shutDown(deadlineMs: number): void {
     this.#shuttingDown = true;
+    this.#goAway("the node is shutting down", deadlineMs);
     this.#endWhenDone();
+  }
+
+  #goAway(message: string, deadlineMs: number): void {
+    if (this.#left) return;
+    this.#writer.add(REPLY_BYTES, (frame) => {
+      frame.goaway = goawayMessage(message, deadlineMs);
+    });
+    this.#age.after(deadlineMs, () => this.#end(shuttingDown()));
   }
 
   outcome(outcome: Outcome): void {
@@ -161,7 +175,7 @@ export class DriveStream implements Waiter, EndableStream {
   }
 
   #createRun({ request, spec }: NewRun): void {
-    this.#carryOut(request, PROBLEM_BYTES, async () => {
+    void this.#carryOut(request, PROBLEM_BYTES, async () => {
       const { run, created } = await this.#deps.exchange.runs.create(
         this.#scope,
         checkRunSpec(spec, this.#scope),
@@ -175,7 +189,7 @@ export class DriveStream implements Waiter, EndableStream {
 
   #open({ request, runId, call }: NewCall): void {
     const bytes = REPLY_BYTES + (call?.inputJson.length ?? 0);
-    this.#carryOut(request, bytes, async () => {
+    const opening = this.#carryOut(request, bytes, async () => {
       const { opened, outcome } = await openCall(this.#deps, this.#scope, runId, call, "call");
       opened.request = request;
       const ref = outcome.type === "created" ? outcome.call : outcome.record.call;
@@ -184,10 +198,12 @@ export class DriveStream implements Waiter, EndableStream {
       else if (isEnded(ref)) this.#send({ call: ref, endedAt: outcome.record.endedAt });
       else await this.#watchRefs([bare(ref)]);
     });
+    this.#opening.add(opening);
+    void opening.then(() => this.#opening.delete(opening));
   }
 
   #cancel({ request, callId }: CancelItem): void {
-    this.#carryOut(request, REPLY_BYTES, async () => {
+    void this.#carryOut(request, REPLY_BYTES, async () => {
       const ref = { projectId: this.#scope.projectId, ...parseCallRefId(callId) };
       await this.#deps.exchange.apply(ref, { type: "cancel", cause: "canceled" }, this.#scope);
       this.#done(request);
@@ -195,7 +211,10 @@ export class DriveStream implements Waiter, EndableStream {
   }
 
   #endRun({ request, runId }: EndRunItem): void {
-    this.#carryOut(request, REPLY_BYTES, async () => {
+    // What was asked for first comes first: an end must not pass the opens before it.
+    const before = [...this.#opening];
+    void this.#carryOut(request, REPLY_BYTES, async () => {
+      await Promise.all(before);
       await endRun(this.#deps.exchange, this.#scope, runId);
       this.#done(request);
     });
@@ -206,10 +225,10 @@ export class DriveStream implements Waiter, EndableStream {
   }
 
   /** Carries out one request; what is wrong with it is told under its number (I11). */
-  #carryOut(request: number, bytes: number, work: () => Promise<void>): void {
+  #carryOut(request: number, bytes: number, work: () => Promise<void>): Promise<void> {
     this.#requests++;
     this.#bytes += bytes;
-    void work()
+    return work()
       .catch((error: unknown) => {
         if (isFault(error)) this.#deps.onError(error);
         const problem = toProblem(error);
@@ -315,6 +334,7 @@ export class DriveStream implements Waiter, EndableStream {
     if (this.#left) return;
     this.#left = true;
     this.#watchdog.stop();
+    this.#age.stop();
     this.#deps.streams.remove(this);
     for (const ref of this.#waiting.values()) this.#deps.exchange.waiters.remove(ref, this);
     this.#waiting.clear();

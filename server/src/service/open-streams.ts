@@ -2,14 +2,18 @@ import { TrunklineError } from "../core/error.js";
 
 /** A stream that can be asked to end. */
 export interface EndableStream {
-  /** Finishes what it has begun, then ends with UNAVAILABLE, so that its client goes elsewhere. */
-  shutDown(): void;
+  /**
+   * Finishes what it has begun, then ends with UNAVAILABLE, so that its client goes elsewhere; at the latest
+   * after so many milliseconds.
+   */
+  shutDown(deadlineMs: number): void;
 }
 
 /** The streams that are open on this node, so that a shutdown need not wait for their clients to leave. */
 export class OpenStreams {
   readonly #streams = new Set<EndableStream>();
-  #down = false;
+  /** What is left of the shutdown when it began; null before it. */
+  #deadlineMs: number | null = null;
   #idle: (() => void) | null = null;
 
   /** Streams that are open, or whose end is still being written down. */
@@ -20,7 +24,7 @@ export class OpenStreams {
   /** Counts a stream until `remove`; one that comes during the shutdown is asked to end at once. */
   add(stream: EndableStream): void {
     this.#streams.add(stream);
-    if (this.#down) stream.shutDown();
+    if (this.#deadlineMs !== null) stream.shutDown(this.#deadlineMs);
   }
 
   remove(stream: EndableStream): void {
@@ -40,10 +44,10 @@ export class OpenStreams {
     });
   }
 
-  /** Asks all streams to end, those too that come later. */
-  shutDown(): void {
-    this.#down = true;
-    for (const stream of this.#streams) stream.shutDown();
+  /** Asks all streams to end within so many milliseconds, those too that come later. */
+  shutDown(deadlineMs: number): void {
+    this.#deadlineMs = deadlineMs;
+    for (const stream of this.#streams) stream.shutDown(deadlineMs);
   }
 }
 

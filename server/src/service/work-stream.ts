@@ -19,6 +19,7 @@ import type { ServiceDeps } from "./deps.js";
 import { asError, isFault, toProblem, toTrunklineError } from "./error-map.js";
 import { FrameWriter } from "./frame-writer.js";
 import { shuttingDown, type EndableStream } from "./open-streams.js";
+import { goawayMessage, LEAVE_MS, StreamAge } from "./stream-age.js";
 import { isUnreadable, onClientGone } from "./stream-end.js";
 import { Watchdog } from "./watchdog.js";
 import { applyAnswer, applyDeferral, applyRelease } from "./work-items.js";
@@ -30,6 +31,7 @@ const ID_BYTES = 32;
 const CLAIM_BYTES = 192;
 const WELCOME_BYTES = 128;
 const PROBLEM_BYTES = 256;
+const GOAWAY_BYTES = 64;
 
 /** One worker's stream: frames up are applied in the order of their fields, frames down are gathered. */
 export class WorkStream implements WorkSink, EndableStream {
@@ -38,6 +40,7 @@ export class WorkStream implements WorkSink, EndableStream {
   readonly #signal: AbortSignal;
   readonly #writer = new FrameWriter<WorkResponse>(() => create(WorkResponseSchema));
   readonly #watchdog: Watchdog;
+  readonly #age: StreamAge;
   /** What is to follow the welcome, while that is still to come. */
   #early: (() => void)[] | null = [];
   /** Settles with the hello that is being taken, or was; null for one that failed. */
@@ -46,6 +49,8 @@ export class WorkStream implements WorkSink, EndableStream {
   /** Answers, deferrals and releases whose acks are still to come. */
   #unacked = 0;
   #readEnded = false;
+  /** The worker was told to open its next stream elsewhere. */
+  #goingAway = false;
   #shuttingDown = false;
   /** Nothing of this stream is applied any more, and its session is let go. */
   #left = false;
@@ -57,6 +62,7 @@ export class WorkStream implements WorkSink, EndableStream {
     this.#watchdog = new Watchdog(deps.exchange.heartbeatIntervalMs, () => {
       this.end(new TrunklineError("UNAVAILABLE", "nothing was heard for three heartbeat intervals"));
     });
+    this.#age = new StreamAge(deps.maxStreamAgeMs, () => this.#goAway("this stream is old", LEAVE_MS));
   }
 
   /** The stream's frames down, while it reads its frames up. */
@@ -87,6 +93,7 @@ export class WorkStream implements WorkSink, EndableStream {
     this.#add(ID_BYTES, ({ revoked }) =>
       revoked.push({ $typeName: "trunkline.v1.Revocation", claimId, reason }),
     );
+    this.#endWhenAcked();
   }
 
   drained(): void {
@@ -100,9 +107,21 @@ export class WorkStream implements WorkSink, EndableStream {
     this.#writer.end(error);
   }
 
-  shutDown(): void {
+  shutDown(deadlineMs: number): void {
     this.#shuttingDown = true;
+    this.#goAway("the node is shutting down", deadlineMs);
     this.#endWhenAcked();
+  }
+
+  /** No claim follows; what the worker holds it may still answer here until its next stream is open. */
+  #goAway(message: string, deadlineMs: number): void {
+    if (this.#goingAway || this.#left) return;
+    this.#goingAway = true;
+    if (this.#session !== null) this.#deps.exchange.sessions.noMoreClaims(this.#session, this);
+    this.#add(GOAWAY_BYTES, (frame) => {
+      frame.goaway = goawayMessage(message, deadlineMs);
+    });
+    this.#age.after(deadlineMs, () => this.end(shuttingDown()));
   }
 
   /** Adds to the frame that leaves next; the welcome comes before everything else. */
@@ -124,7 +143,7 @@ export class WorkStream implements WorkSink, EndableStream {
       return;
     }
     this.#readEnded = true;
-    if (this.#session !== null) this.#deps.exchange.sessions.readEnded(this.#session, this);
+    if (this.#session !== null) this.#deps.exchange.sessions.noMoreClaims(this.#session, this);
     this.#endWhenAcked();
   }
 
@@ -155,7 +174,9 @@ export class WorkStream implements WorkSink, EndableStream {
       frame.welcome = toWelcome(exchange, verdicts);
     });
     for (const add of early) add();
-    if (!this.#left) start();
+    // A worker that says hello while the node goes down is told so, and nothing more.
+    if (this.#goingAway) exchange.sessions.noMoreClaims(session, this);
+    else if (!this.#left) start();
   }
 
   #apply(session: Session, frame: WorkRequest): void {
@@ -219,7 +240,8 @@ export class WorkStream implements WorkSink, EndableStream {
   /** A worker that has closed its side still gets its acks. */
   #endWhenAcked(): void {
     if (this.#unacked > 0 || this.#left) return;
-    if (this.#shuttingDown) this.end(shuttingDown());
+    const holds = this.#session !== null && this.#session.held.size > 0;
+    if (this.#shuttingDown && !holds) this.end(shuttingDown());
     else if (this.#readEnded) {
       this.#leave("closed");
       this.#writer.end();
@@ -237,6 +259,7 @@ export class WorkStream implements WorkSink, EndableStream {
     if (this.#left) return;
     this.#left = true;
     this.#watchdog.stop();
+    this.#age.stop();
     for (const frame of this.#writer.pending()) {
       for (const { claimId } of frame.claims) this.#takeBack(claimId);
       frame.claims = [];

@@ -1,4 +1,5 @@
 import pg from "pg";
+import { TrunklineError } from "../core/error.js";
 import { classifyError } from "./database-error.js";
 import { findPrimary, listServers } from "./servers.js";
 import { statement, type Statement } from "./statement.js";
@@ -127,6 +128,8 @@ class PoolDatabase implements Database {
   }
 
   #connect(): Promise<pg.Pool> {
+    if (this.#closed)
+      return Promise.reject(new TrunklineError("UNAVAILABLE", "the database has been closed"));
     if (this.#pool !== undefined) return this.#pool;
     const pool = findPrimary(this.#options.url).then((server) => makePool(server, this.#options));
     this.#pool = pool;

@@ -34,7 +34,7 @@ export interface TestExchange {
   readonly exchange: Exchange;
   readonly faults: readonly unknown[];
   /** Closes its connections, as its death would. */
-  close(): Promise<void>;
+  readonly close: () => Promise<void>;
 }
 
 /** A database, and as many nodes on it as the tests make; closed after the tests. */

@@ -9,6 +9,7 @@ const STOP_MS = 20_000;
  * @typedef {object} Start
  * @property {readonly string[]} args Of Node.
  * @property {NodeJS.ProcessEnv} env
+ * @property {boolean} channel Whether it is told things, and tells some.
  */
 
 /**
@@ -26,8 +27,10 @@ export class Program {
   /** Whether its end was brought about by us. */
   #ending = false;
   life = 0;
-  /** Messages of the present life that mean that its work is done. */
+  /** Whether its present life has said that its work is done. */
   done = false;
+  /** How its last life ended; null when by a signal, or not yet. @type {number | null} */
+  lastStatus = null;
 
   /**
    * @param {object} options
@@ -61,36 +64,48 @@ export class Program {
     this.life++;
     this.done = false;
     this.#ending = false;
-    const { args, env } = this.#start(this.life);
+    const { args, env, channel } = this.#start(this.life);
     const log = openSync(this.#logFile, "a");
-    const child = spawn(process.execPath, args, { env, stdio: ["ignore", "pipe", log, "ipc"] });
+    const child = spawn(process.execPath, args, {
+      env,
+      stdio: ["ignore", "pipe", log, channel ? "ipc" : "ignore"],
+    });
     closeSync(log);
     this.#child = child;
-    const { promise, resolve } = Promise.withResolvers();
-    let ready = false;
-    const isReady = () => {
-      ready = true;
-      resolve(true);
-    };
-    // Servers say so on standard output, our own programs over the channel.
-    child.stdout?.on("data", (bytes) => {
-      if (String(bytes).startsWith("ready ")) isReady();
-    });
-    child.on("message", (/** @type {{ type: string }} */ message) => {
-      if (message.type === "ready") isReady();
-      if (message.type === "done" && this.#child === child) this.done = true;
-    });
-    child.on("error", () => undefined);
-    child.once("exit", (status, signal) => {
-      if (this.#child === child) {
-        this.#child = undefined;
-        this.#paused = false;
-      }
-      resolve(false);
-      if (ready && !this.#ending) this.#onCrash(signal ?? `status ${status ?? 0}`);
-    });
-    this.#ready = promise;
+    this.#ready = this.#watch(child);
     return this.#ready;
+  }
+
+  /**
+   * @param {import("node:child_process").ChildProcess} child
+   * @returns {Promise<boolean>} Whether it got ready.
+   */
+  #watch(child) {
+    return new Promise((resolve) => {
+      let ready = false;
+      const isReady = () => {
+        ready = true;
+        resolve(true);
+      };
+      // Servers say so on standard output, our own programs over the channel.
+      child.stdout?.on("data", (bytes) => {
+        if (String(bytes).startsWith("ready ")) isReady();
+      });
+      child.on("message", (/** @type {{ type: string }} */ message) => {
+        if (message.type === "ready") isReady();
+        if (message.type === "done" && this.#child === child) this.done = true;
+      });
+      child.on("error", () => undefined);
+      child.once("exit", (status, signal) => {
+        if (this.#child === child) {
+          this.#child = undefined;
+          this.#paused = false;
+          this.lastStatus = status;
+        }
+        resolve(false);
+        if (ready && !this.#ending && !this.done) this.#onCrash(signal ?? `status ${status ?? 0}`);
+      });
+    });
   }
 
   /** Starts it, as often as it takes. */

@@ -81,7 +81,15 @@ async function answer(note) {
     } catch (error) {
       const reason = error instanceof TrunklineError ? error.reason : "EXCEPTION";
       if (reason !== "TOKEN_INVALID" || performance.now() > giveUpAt) {
-        history.write({ type: "refused", what: "answer", subject: id, reason, message: String(error) });
+        const message = String(error);
+        history.write({
+          type: "refused",
+          what: "answer",
+          subject: id,
+          attempt: note.attempt,
+          reason,
+          message,
+        });
         return;
       }
       await sleep(NOT_YET_MS);

@@ -2,7 +2,7 @@
 import { Trunkline } from "@trunkline/sdk";
 import { History, readHistories } from "../history.mjs";
 import { Random } from "../random.mjs";
-import { readConfig, tellDriver } from "./program.mjs";
+import { readConfig } from "./program.mjs";
 import { seenCall } from "./seen.mjs";
 
 /** Calls that are read one by one; all are read in lists. */
@@ -54,5 +54,4 @@ await inParallel(sample, async (id) => {
   }
 });
 await trunkline.close();
-tellDriver({ type: "done" });
-process.disconnect();
+process.exit(0);

@@ -20,7 +20,13 @@ const random = new Random(`${config.seed}/${config.name}/${config.life}`);
 // For calls and requests alike: as long as it takes.
 const trunkline = new Trunkline({ url: config.url, retryFor: "10m", onWarning: () => undefined });
 const calls = new Calls({ trunkline, history, random: random.fork("calls") });
-const runs = new RunMaker({ trunkline, history, random: random.fork("runs"), name: `${config.name}-${config.life}`, calls });
+const runs = new RunMaker({
+  trunkline,
+  history,
+  random: random.fork("runs"),
+  name: `${config.name}-${config.life}`,
+  calls,
+});
 let left = config.maxCalls - before.filter(({ type }) => type === "opening").length;
 let finishing = false;
 let made = 0;
