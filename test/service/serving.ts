@@ -147,7 +147,7 @@ async function serve(
   });
   const shutDown = (): void => {
     serving = false;
-    deps.streams.shutDown();
+    deps.streams.shutDown(1_000);
   };
   return { listener, db, exchange, shutDown };
 }
