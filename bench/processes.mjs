@@ -86,7 +86,7 @@ function nodeOptions() {
 
 /** A program of this folder that answers each message with one. */
 export async function startProgram(file, config) {
-  const child = spawn(process.execPath, [here(file)], {
+  const child = spawn(process.execPath, [...nodeOptions(), here(file)], {
     env: { ...process.env, BENCH_CONFIG: JSON.stringify(config) },
     stdio: ["ignore", "inherit", "inherit", "ipc"],
   });
