@@ -39,8 +39,7 @@ process.on("message", (/** @type {{ type: string }} */ { type }) => {
 });
 process.on("disconnect", () => void leave("left alone"));
 
-process.exitCode = await run();
-process.disconnect();
+process.exit(await run());
 
 /** @returns {Promise<number>} The status. */
 async function run() {
@@ -51,7 +50,6 @@ async function run() {
   if (faketime === undefined) console.log("clocks are not shifted: libfaketime is not installed");
   if (!postgres.isOwn)
     console.log("PostgreSQL is not restarted: DATABASE_URL names the server of somebody else");
-  // Makes the folder of histories, too.
   await cluster.start();
   history = new History(histories, "driver", 1);
   await writeClock(cluster.look, history);

@@ -12,6 +12,7 @@ import {
   timerFor,
   UNCHANGED,
   withStanding,
+  type CallBase,
 } from "./attempt.js";
 import { answer, defer, issueToken, settle, settleByToken } from "./answering.js";
 import { isEnded, type Call, type CallFacts, type ClaimedCall } from "./call.js";
@@ -37,7 +38,7 @@ export function birth(
   facts: CallFacts,
   claim: NewClaim | null,
 ): { readonly call: Call; readonly timers: Timers } {
-  const base = {
+  const base: CallBase = {
     ...facts,
     version: 1,
     attempt: 0,
@@ -60,12 +61,14 @@ export function birth(
       },
     };
   }
-  const queued: Call = { ...base, state: "queued", claim: null, backingOff: false };
   if (claim === null) {
-    return { call: queued, timers: { ready: "clear", attempt: "clear", defer: "clear", total } };
+    return {
+      call: { ...base, state: "queued", claim: null, backingOff: false },
+      timers: { ready: "clear", attempt: "clear", defer: "clear", total },
+    };
   }
   return {
-    call: claimed(queued, claim, 1),
+    call: claimed(base, claim),
     timers: { ready: "clear", attempt: timerFor(attemptTimeoutMs), defer: "clear", total },
   };
 }
@@ -104,13 +107,12 @@ export function decide(call: Call, event: CallEvent, random: number): Decision {
   }
 }
 
-function claimed(call: Call, made: NewClaim, version: number): Call {
+function claimed(base: CallBase, made: NewClaim): Call {
   return {
-    ...callBase(call),
-    version,
+    ...base,
     state: "claimed",
-    attempt: call.attempt + 1,
-    spent: call.policy.mode === "retry" ? call.spent + 1 : call.spent,
+    attempt: base.attempt + 1,
+    spent: base.policy.mode === "retry" ? base.spent + 1 : base.spent,
     claim: {
       id: made.claimId,
       session: made.session,
@@ -126,7 +128,7 @@ function claim(call: Call, made: NewClaim): Decision {
     return refuse("CLAIM_LOST", `call ${formatCallId(call)} is ${call.state}; only a queued one is claimed`);
   }
   return changed({
-    next: claimed(call, made, call.version + 1),
+    next: claimed(callBase(call), made),
     timers: {
       ready: "clear",
       attempt: timerFor(call.policy.attemptTimeoutMs),

@@ -1,7 +1,7 @@
-import { randomBytes } from "node:crypto";
 import type { CallFacts } from "../core/call.js";
 import { claimQueued, queuedTools, type ClaimedRow, type ClaimSlot } from "../store/calls-claim.js";
 import type { Database } from "../store/database.js";
+import { randomId } from "./random-id.js";
 import type { Session } from "./session.js";
 
 /** A session that was chosen for a call, with one credit taken. */
@@ -38,11 +38,6 @@ interface Queue {
 const DEFAULT_FRESH_MS = 1_000;
 /** Slots of one claim round. */
 const ROUND_SLOTS = 500;
-
-/** 128 random bits, as a claim's id. */
-export function newClaimId(): string {
-  return randomBytes(16).toString("base64url");
-}
 
 /**
  * Brings calls and free slots together. A new call goes straight to a session with credit when its tool's
@@ -107,7 +102,7 @@ export class Dispatch {
     for (const session of queue.ready) {
       if (!serves(session, call.namespace, toolset)) continue;
       this.#take(session);
-      return { session, claimId: newClaimId(), epoch: session.epoch };
+      return { session, claimId: randomId(), epoch: session.epoch };
     }
     return null;
   }
@@ -265,7 +260,7 @@ export class Dispatch {
       for (const session of sessions) {
         if (!session.hasRoom() || slots.length === ROUND_SLOTS) continue;
         this.#take(session);
-        slots.push({ session, claimId: newClaimId(), epoch: session.epoch });
+        slots.push({ session, claimId: randomId(), epoch: session.epoch });
         taken = true;
       }
     }

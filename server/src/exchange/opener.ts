@@ -1,4 +1,3 @@
-import { randomBytes } from "node:crypto";
 import { isEnded, type Call, type CallFacts, type Executor } from "../core/call.js";
 import { TrunklineError } from "../core/error.js";
 import type { Timers } from "../core/event.js";
@@ -10,6 +9,7 @@ import type { CallRecord, Instant } from "../store/rows.js";
 import { Batcher } from "./batcher.js";
 import { callKey } from "./call-key.js";
 import type { Assignment, Dispatch } from "./dispatch.js";
+import { randomId } from "./random-id.js";
 import type { KnownRun } from "./runs.js";
 
 /** A call to open, checked at the door. */
@@ -168,7 +168,7 @@ export class Opener {
 
 /** 128 random bits: a key that no caller will make by itself. */
 function newKey(): string {
-  return `auto-${randomBytes(16).toString("base64url")}`;
+  return `auto-${randomId()}`;
 }
 
 function toRow(request: OpenRequest, seq: number, assignment: Assignment | null): NewCallRow {

@@ -46,6 +46,7 @@ export class Cluster {
   /** @param {ClusterOptions} settings */
   constructor(settings) {
     this.#settings = settings;
+    mkdirSync(settings.folder, { recursive: true });
     this.#random = new Random(`${settings.options.seed}/gates`);
     this.postgres = settings.postgres;
     /** For looking, past all gates. */
@@ -147,7 +148,6 @@ export class Cluster {
    */
   async #addClients(kind, count) {
     const { folder, options } = this.#settings;
-    mkdirSync(folder, { recursive: true });
     /** @type {Program[]} */
     const programs = [];
     for (let index = 0; index < count; index++) {
