@@ -30,8 +30,8 @@ const round = (value) =>
   value >= 100 ? Math.round(value).toLocaleString("en") : Number(value.toPrecision(3));
 const percentile = (values, part) => [...values].sort((a, b) => a - b)[Math.floor(values.length * part)];
 
-/** PostgreSQL publishes a backend's counters within a second of its last commit. */
-const countersSettled = () => new Promise((resolve) => setTimeout(resolve, 1_500));
+/** An idle backend of PostgreSQL publishes its last counters after ten seconds. */
+const countersSettled = () => new Promise((resolve) => setTimeout(resolve, 10_500));
 
 /** Starts the three processes on a fresh database for the time of `work`. */
 async function withStack(postgres, workerConfig, work) {

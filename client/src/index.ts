@@ -36,3 +36,4 @@ export { DEFAULT_URL, type EndpointOptions } from "./transport.js";
 export { Turn, TurnTimeoutError, type OpenCall, type SettledOptions } from "./turn.js";
 export { VERSION } from "./version.js";
 export { Worker, type OnError, type StopOptions, type WorkerOptions } from "./worker.js";
+export { type WorkerStatus } from "./worker-status.js";

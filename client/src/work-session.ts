@@ -10,6 +10,7 @@ import { errorFromRpc, isRefusedCredential } from "./problem.js";
 import { StreamKeeper } from "./stream-keeper.js";
 import type { Endpoint } from "./transport.js";
 import { VERSION } from "./version.js";
+import { StatusWatch, type WorkerStatus } from "./worker-status.js";
 import { WorkStream, type WorkStreamOwner } from "./worker-stream.js";
 
 /** How long a stream that this side has closed may take to end. */
@@ -32,6 +33,8 @@ export interface WorkSessionHost {
   report(error: unknown, held?: HeldClaim): void;
   /** A word about an outage that has lasted a while. */
   warn(error: TrunklineError): void;
+  /** The session stands elsewhere now. */
+  onStatus(status: WorkerStatus): void;
   /** Once, when the session is over; with the error when the credential was refused. */
   closed(error: TrunklineError | undefined): void;
 }
@@ -47,6 +50,7 @@ export class WorkSession implements WorkStreamOwner {
   readonly #streams = new Set<WorkStream>();
   readonly #keeper: StreamKeeper<WorkStream>;
   readonly #parting: Parting;
+  readonly #watch: StatusWatch;
   #draining = false;
   #drained = false;
   #over = false;
@@ -58,6 +62,7 @@ export class WorkSession implements WorkStreamOwner {
     this.#options = options;
     this.#host = host;
     this.#claims = this.#makeClaims();
+    this.#watch = new StatusWatch((status) => host.onStatus(status));
     this.#parting = new Parting(
       () => this.#close(),
       () => this.#giveUp(),
@@ -78,10 +83,15 @@ export class WorkSession implements WorkStreamOwner {
 
   // From the worker.
 
+  get status(): WorkerStatus {
+    return this.#watch.status;
+  }
+
   /** Takes no claim from now on, hands back what has not started, and closes when all is delivered. */
   drain(): void {
     if (this.#draining) return;
     this.#draining = true;
+    this.#watch.drain();
     this.#claims.drain();
     this.#keeper.active?.drain();
     this.#considerParting();
@@ -126,6 +136,7 @@ export class WorkSession implements WorkStreamOwner {
   onWelcome(stream: WorkStream, welcome: Welcome): void {
     const { book, outbox } = this.#claims;
     this.#keeper.welcomed(stream);
+    this.#watch.attached(stream.intervalMs);
     if (welcome.maxResultBytes > 0) this.#claims.maxResultBytes = welcome.maxResultBytes;
     for (const { claimId, standing } of welcome.verdicts) this.#claims.judge(claimId, standing);
     for (const item of outbox.items()) stream.send(item);
@@ -138,6 +149,7 @@ export class WorkSession implements WorkStreamOwner {
 
   onFrame(stream: WorkStream, frame: WorkResponse): void {
     const claims = this.#claims;
+    this.#watch.heard();
     for (const claim of frame.claims) this.#receive(stream, claim);
     for (const claimId of frame.confirmed) claims.confirm(claimId);
     for (const ack of frame.acks) claims.acknowledge(ack);
@@ -153,6 +165,7 @@ export class WorkSession implements WorkStreamOwner {
   onEnd(stream: WorkStream, cause: unknown): void {
     this.#streams.delete(stream);
     this.#keeper.ended(stream, cause);
+    if (this.#keeper.active === undefined) this.#watch.detached();
     if (this.#over) this.#tellClosed();
     else this.#considerParting();
   }
@@ -241,6 +254,7 @@ export class WorkSession implements WorkStreamOwner {
   #tellClosed(): void {
     if (this.#streams.size > 0 || this.#told) return;
     this.#told = true;
+    this.#watch.stop();
     this.#host.closed(this.#refused);
   }
 }

@@ -45,6 +45,8 @@ export class WorkStream {
   readonly #owner: WorkStreamOwner;
   readonly #frames: FrameStream<WorkRequest, WorkResponse>;
   readonly #named = new Set<string>();
+  /** The server's heartbeat interval, from the welcome on. */
+  intervalMs = DEFAULT_INTERVAL_MS;
   #queue: Item[] = [];
   #helloSent = false;
   #welcomed = false;
@@ -128,9 +130,8 @@ export class WorkStream {
     if (frame.welcome !== undefined && !this.#welcomed) {
       this.#welcomed = true;
       const { heartbeatInterval } = frame.welcome;
-      this.#frames.beat(
-        heartbeatInterval === undefined ? DEFAULT_INTERVAL_MS : durationMs(heartbeatInterval),
-      );
+      if (heartbeatInterval !== undefined) this.intervalMs = durationMs(heartbeatInterval);
+      this.#frames.beat(this.intervalMs);
       this.#owner.onWelcome(this, frame.welcome);
     }
     this.#owner.onFrame(this, frame);

@@ -7,6 +7,7 @@ import type { HeldClaim } from "./held-claim.js";
 import { LIMITS } from "./limits.js";
 import type { Endpoint } from "./transport.js";
 import { WorkSession } from "./work-session.js";
+import type { WorkerStatus } from "./worker-status.js";
 
 /** Told what nobody else sees; with the call that it came from, if it came from one. */
 export type OnError = (error: unknown, call?: CallInfo) => void;
@@ -28,6 +29,8 @@ export interface WorkerOptions {
    * were lost, and of a refused key. Default `console.error`.
    */
   readonly onError?: OnError;
+  /** Told of every change of `worker.status`, for a health probe or a log. */
+  readonly onStatus?: (status: WorkerStatus) => void;
   /**
    * How long one request waits for calls where the network carries no streams, at most 60 s; a stream does
    * not need it. Default 30 s.
@@ -90,6 +93,7 @@ export class Worker {
         hasHandler: (tool) => this.#handlers.has(tool),
         run: (held, port) => this.#run(held, port),
         report: (error, held) => this.#report(error, held),
+        onStatus: (status) => this.#tellStatus(options.onStatus, status),
         warn: (error) => onWarning(`worker ${this.name}: ${error.message}; it keeps trying`),
         closed: (error) => {
           clearTimeout(this.#stopTimer);
@@ -104,6 +108,11 @@ export class Worker {
     );
     if (options.signal?.aborted) onAbort();
     else options.signal?.addEventListener("abort", onAbort, { once: true });
+  }
+
+  /** Where the worker stands: `connected` while it takes calls, `deaf` when its container had better be replaced. */
+  get status(): WorkerStatus {
+    return this.#session.status;
   }
 
   /**
@@ -132,6 +141,14 @@ export class Worker {
   #run(held: HeldClaim, port: HandlerPort): void {
     const handler = this.#handlers.get(held.claim.tool);
     if (handler !== undefined) void runHandler(held, handler, port);
+  }
+
+  #tellStatus(onStatus: WorkerOptions["onStatus"], status: WorkerStatus): void {
+    try {
+      onStatus?.(status);
+    } catch (fault) {
+      this.#report(fault);
+    }
   }
 
   #report(error: unknown, held?: HeldClaim): void {

@@ -7,6 +7,10 @@ import { promisify } from "node:util";
 import pg from "pg";
 import { startEmbeddedPostgres } from "trunkline";
 
+/** How long a server may be away until whoever looks at it gives up. */
+const AWAY_MS = 30_000;
+const QUERY_MS = 60_000;
+
 /** @typedef {Awaited<ReturnType<typeof startEmbeddedPostgres>>} Running */
 
 /**
@@ -155,26 +159,32 @@ export class Database {
   }
 
   /**
-   * Runs a statement; whoever asks while the server is away is told so.
+   * Runs a statement, again where the server was away.
    *
    * @param {string} text
    * @param {readonly unknown[]} [values]
    * @returns {Promise<any[]>} As the statement says.
    */
   async query(text, values = []) {
-    let client = this.#client;
-    try {
-      if (client === undefined) {
-        client = new pg.Client({ connectionString: this.#url, query_timeout: 60_000 });
-        client.on("error", () => undefined);
-        await client.connect();
-        this.#client = client;
+    const giveUpAt = performance.now() + AWAY_MS;
+    for (;;) {
+      try {
+        const client = (this.#client ??= await this.#connect());
+        return (await client.query(text, [...values])).rows;
+      } catch (error) {
+        await this.close();
+        if (!isAway(error) || performance.now() > giveUpAt) throw error;
+        await delay(200);
       }
-      return (await client.query(text, [...values])).rows;
-    } catch (error) {
-      await this.close();
-      throw error;
     }
+  }
+
+  async #connect() {
+    const client = new pg.Client({ connectionString: this.#url, query_timeout: QUERY_MS });
+    // The next statement tells.
+    client.on("error", () => undefined);
+    await client.connect();
+    return client;
   }
 
   async close() {
@@ -182,6 +192,16 @@ export class Database {
     this.#client = undefined;
     await client?.end().catch(() => undefined);
   }
+}
+
+/**
+ * Whether an error is one of the connection, or of a server that stops or starts.
+ *
+ * @param {unknown} error
+ */
+function isAway(error) {
+  if (!(error instanceof pg.DatabaseError)) return true;
+  return /^(08|57P0)/.test(error.code ?? "");
 }
 
 /** A port that nobody listens on at the moment. */
