@@ -42,4 +42,4 @@ const failed = counted === 0 && status !== "0" ? 1 : counted;
 const skipped = report.numPendingTests + report.numTodoTests;
 
 console.log(`${report.numPassedTests} passed, ${failed} failed${skipped > 0 ? `, ${skipped} skipped` : ""}`);
-process.exitCode = failed > 0 ? 1 : 0;
+if (failed > 0) process.exitCode = 1;

@@ -48,7 +48,8 @@ try {
   if (left.length > 0) promises.broken("Nothing is left behind.", `left: ${left.join(", ")}`);
 }
 if (interrupted === undefined) promises.summarize(formatTime(performance.now() - startedAt));
-process.exitCode = interrupted ?? (promises.allKept ? 0 : 1);
+const status = interrupted ?? (promises.allKept ? 0 : 1);
+if (status !== 0) process.exitCode = status;
 
 async function play() {
   const books = await readBooks();
