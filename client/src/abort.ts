@@ -30,18 +30,23 @@ export function onAbort(signal: AbortSignal, callback: () => void): () => void {
   return () => void all.delete(entry);
 }
 
-/** Waits this long, or until the signal aborts; then it rejects with the signal's reason. */
-export function pause(ms: number, signal?: AbortSignal): Promise<void> {
+/** Waits this long, or until one of the signals aborts; then it rejects with that signal's reason. */
+export function pause(ms: number, ...signals: (AbortSignal | undefined)[]): Promise<void> {
   return new Promise((resolve, reject) => {
-    let forget = (): void => undefined;
+    const forgets: (() => void)[] = [];
+    const forget = (): void => forgets.forEach((each) => each());
     const timer = setTimeout(() => {
       forget();
       resolve();
     }, ms);
-    if (signal === undefined) return;
-    forget = onAbort(signal, () => {
-      clearTimeout(timer);
-      reject(abortReason(signal));
-    });
+    for (const signal of signals) {
+      if (signal === undefined) continue;
+      const aborted = (): void => {
+        clearTimeout(timer);
+        forget();
+        reject(abortReason(signal));
+      };
+      forgets.push(onAbort(signal, aborted));
+    }
   });
 }

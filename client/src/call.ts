@@ -7,10 +7,11 @@ import {
   type Call as WireCall,
   type Outcome as WireOutcome,
 } from "@trunkline/proto/model";
+import { oneOf } from "./argument.js";
 import type { Failure } from "./errors.js";
 import { policyFromWire, type Policy } from "./policy.js";
 import { failureFromWire, translate } from "./problem.js";
-import { wellFormed } from "./text.js";
+import { present, wellFormed } from "./text.js";
 
 /** Where a call is in its life; the last three are final. */
 export type CallState = "queued" | "claimed" | "deferred" | "succeeded" | "failed" | "canceled";
@@ -143,23 +144,41 @@ export const CALL_STATES: readonly CallState[] = [
   "canceled",
 ];
 
-/** A state as the wire names it. */
-export const stateToWire = (state: CallState): WireState => WIRE_STATE_OF[state];
+/**
+ * A state as the wire names it.
+ *
+ * @throws TrunklineError INVALID_FIELD naming `field` for what is none
+ */
+export const stateToWire = (state: CallState, field: string): WireState => oneOf(WIRE_STATE_OF, state, field);
 
 /** A state of the wire. */
 export const stateFromWire = (state: WireState): CallState => translate(STATE_OF, state, "queued");
 
-/** An executor as the wire names it. */
-export const executorToWire = (executor: Executor): WireExecutor => WIRE_EXECUTOR_OF[executor];
+/**
+ * An executor as the wire names it.
+ *
+ * @throws TrunklineError INVALID_FIELD naming `field` for what is none
+ */
+export const executorToWire = (executor: Executor, field: string): WireExecutor =>
+  oneOf(WIRE_EXECUTOR_OF, executor, field);
 
 /** An executor of the wire. */
 export const executorFromWire = (executor: WireExecutor): Executor =>
   translate(EXECUTOR_OF, executor, "worker");
 
-/** A reference as the wire has it. */
+/**
+ * A reference as the wire has it.
+ *
+ * @throws TrunklineError INVALID_FIELD for what is neither an id nor a run with a key
+ */
 export function refToWire(ref: CallRef): Pick<WireRef, "callId" | "runId" | "key"> {
-  if (typeof ref === "string") return { callId: ref, runId: "", key: "" };
-  return { callId: "", runId: ref.run, key: wellFormed(ref.key, "key") };
+  // What comes from JavaScript may be anything.
+  const given: unknown = ref;
+  if (typeof ref === "object" && given !== null) {
+    const key = wellFormed(present(ref.key, "call.key"), "call.key");
+    return { callId: "", runId: present(ref.run, "call.run"), key };
+  }
+  return { callId: present(given, "call"), runId: "", key: "" };
 }
 
 /** A moment of the wire. */
@@ -168,7 +187,7 @@ export const dateFromWire = (at: Timestamp | undefined): Date | undefined =>
 
 const parsed = (text: string): unknown => (text === "" ? undefined : JSON.parse(text));
 
-const present = (text: string): string | undefined => (text === "" ? undefined : text);
+const orNone = (text: string): string | undefined => (text === "" ? undefined : text);
 
 /** How a call ended, as the server tells it. */
 export function outcomeFromWire(outcome: WireOutcome): Outcome {
@@ -191,13 +210,13 @@ export function callFromWire(call: WireCall): Call {
     labels: { ...call.labels },
     state: stateFromWire(call.state),
     input: parsed(call.inputJson),
-    inputJson: present(call.inputJson),
+    inputJson: orNone(call.inputJson),
     result: parsed(call.resultJson),
-    resultJson: present(call.resultJson),
+    resultJson: orNone(call.resultJson),
     error: failure === undefined ? undefined : failureFromWire(failure),
     policy: policyFromWire(call.policy),
     progress: parsed(call.progressJson),
-    worker: present(call.worker),
+    worker: orNone(call.worker),
     attempts: call.attempts.map(({ number, worker, claimedAt, endedAt, failure: error }) => ({
       ...{ number, worker, claimedAt: dateFromWire(claimedAt), endedAt: dateFromWire(endedAt) },
       error: failureFromWire(error),
@@ -209,6 +228,6 @@ export function callFromWire(call: WireCall): Call {
     attemptTimeoutAt: dateFromWire(call.attemptTimeoutAt),
     totalTimeoutAt: dateFromWire(call.totalTimeoutAt),
     deferTimeoutAt: dateFromWire(call.deferTimeoutAt),
-    traceparent: present(call.traceparent),
+    traceparent: orNone(call.traceparent),
   };
 }

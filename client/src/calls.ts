@@ -1,5 +1,7 @@
 import { create } from "@bufbuild/protobuf";
+import type { SettleResult } from "@trunkline/proto/call";
 import { SettlementSchema, type Settlement as WireSettlement } from "@trunkline/proto/model";
+import { flag, MAX_WHOLE, onlyFields, refuseArgument, whole } from "./argument.js";
 import {
   callFromWire,
   dateFromWire,
@@ -12,9 +14,10 @@ import {
 } from "./call.js";
 import { TrunklineError } from "./errors.js";
 import { toJson } from "./json.js";
-import { Page, type PageOptions } from "./page.js";
-import { errorFromProblem } from "./problem.js";
+import { Page, pageToWire, type PageOptions } from "./page.js";
+import { errorFromProblem, isTransient } from "./problem.js";
 import { failureToWire } from "./tasks.js";
+import { wellFormed, wellFormedLabels } from "./text.js";
 import type { RequestOptions, Unary } from "./unary.js";
 
 /** Which calls to list; what is not set does not matter. */
@@ -52,6 +55,21 @@ export type Settlement =
       readonly attempt?: number;
     };
 
+const FILTER: Record<keyof CallFilter, true> = {
+  run: true,
+  state: true,
+  tool: true,
+  namespace: true,
+  labels: true,
+  turn: true,
+  payloads: true,
+  pageSize: true,
+  pageToken: true,
+};
+
+const RESULT_FIELDS = { type: true, result: true, attempt: true } as const;
+const ERROR_FIELDS = { type: true, error: true, retryable: true, attempt: true } as const;
+
 /** How often `settle` looks for the last attempt when calls are claimed under its hands. */
 const SETTLE_ROUNDS = 5;
 
@@ -66,8 +84,9 @@ export class Calls {
 
   /** One call as it stands. */
   async get(call: CallRef, options: RequestOptions = {}): Promise<Call> {
+    const ref = refToWire(call);
     const answer = await this.#unary.send(
-      (callOptions) => this.#unary.calls.getCall({ call: refToWire(call) }, callOptions),
+      (callOptions) => this.#unary.calls.getCall({ call: ref }, callOptions),
       options,
     );
     if (answer.call === undefined) throw new TrunklineError("NOT_FOUND", "call: the answer was empty");
@@ -76,18 +95,18 @@ export class Calls {
 
   /** Calls, newest first. */
   async list(filter: CallFilter = {}): Promise<Page<Call>> {
-    const { run, state, tool, namespace, labels, turn, payloads, pageSize, pageToken } = filter;
+    onlyFields(filter, FILTER, "filter");
+    const { run = "", state, tool = "", namespace = "", labels = {}, turn, payloads = false } = filter;
     const states = state === undefined ? [] : [state].flat();
     const request = {
-      runId: run ?? "",
-      states: states.map(stateToWire),
-      tool: tool ?? "",
-      namespace: namespace ?? "",
-      labels: { ...labels },
-      payloads: payloads ?? false,
-      pageSize: pageSize ?? 0,
-      pageToken: pageToken ?? "",
-      ...(turn !== undefined && { turn }),
+      ...pageToWire(filter),
+      runId: wellFormed(run, "run"),
+      states: states.map((each) => stateToWire(each, "state")),
+      tool: wellFormed(tool, "tool"),
+      namespace: wellFormed(namespace, "namespace"),
+      labels: wellFormedLabels(labels, "labels"),
+      payloads: flag(payloads, "payloads"),
+      ...(turn !== undefined && { turn: whole(turn, "turn", 0, MAX_WHOLE) }),
     };
     const { calls, nextPageToken } = await this.#unary.send((options) =>
       this.#unary.calls.listCalls(request, options),
@@ -98,16 +117,18 @@ export class Calls {
 
   /** Cancels a call; says in which state it is now: `canceled`, or how it had ended before. */
   async cancel(call: CallRef): Promise<CallState> {
+    const ref = refToWire(call);
     const { state } = await this.#unary.send((options) =>
-      this.#unary.calls.cancelCall({ call: refToWire(call) }, options),
+      this.#unary.calls.cancelCall({ call: ref }, options),
     );
     return stateFromWire(state);
   }
 
   /** Makes a new token for a deferred call whose token was lost. Earlier ones of the attempt stay good. */
   async issueToken(call: CallRef): Promise<{ token: string; expiresAt: Date | undefined }> {
+    const ref = refToWire(call);
     const { token, expiresAt } = await this.#unary.send((options) =>
-      this.#unary.calls.issueToken({ call: refToWire(call) }, options),
+      this.#unary.calls.issueToken({ call: ref }, options),
     );
     return { token, expiresAt: dateFromWire(expiresAt) };
   }
@@ -119,19 +140,18 @@ export class Calls {
    * @throws TrunklineError STALE_ATTEMPT, CALL_ENDED, NOT_FOUND
    */
   async settle(call: CallRef, settlement: Settlement): Promise<CallState> {
+    const ref = refToWire(call);
     const wire = settlementToWire(settlement);
     for (let round = 1; ; round++) {
       const attempt = settlement.attempt ?? (await this.get(call)).attempt;
-      const item = { call: refToWire(call), attempt, settlement: wire };
+      const item = { call: ref, attempt, settlement: wire };
       let sends = 0;
-      const { results } = await this.#unary.send((options) => {
+      const { error, state } = await this.#unary.send(async (options) => {
         sends++;
-        return this.#unary.calls.settleCalls({ items: [item] }, options);
+        const { results } = await this.#unary.calls.settleCalls({ items: [item] }, options);
+        return readSettled(results[0]);
       });
-      const [result] = results;
-      if (result === undefined) throw new TrunklineError("INTERNAL", "settle: the answer was empty");
-      if (result.problem === undefined) return stateFromWire(result.state);
-      const error = errorFromProblem(result.problem);
+      if (error === undefined) return state;
       // The call was claimed between the look and the send, and nothing else was sent: look again.
       const moved = error.reason === "STALE_ATTEMPT" && settlement.attempt === undefined && sends === 1;
       if (!moved || round === SETTLE_ROUNDS) throw error;
@@ -139,22 +159,47 @@ export class Calls {
   }
 }
 
+/**
+ * What became of a settlement; a refusal that is final is told, not thrown.
+ *
+ * @throws TrunklineError what may pass, so that the same is sent again
+ */
+function readSettled(result: SettleResult | undefined): {
+  error: TrunklineError | undefined;
+  state: CallState;
+} {
+  if (result === undefined) throw new TrunklineError("INTERNAL", "settle: the answer was empty");
+  const error = result.problem === undefined ? undefined : errorFromProblem(result.problem);
+  if (error !== undefined && isTransient(error)) throw error;
+  return { error, state: stateFromWire(result.state) };
+}
+
 function settlementToWire(settlement: Settlement): WireSettlement {
+  // What comes from JavaScript may be anything.
+  const given: unknown = settlement;
+  if (typeof given !== "object" || given === null) {
+    throw refuseArgument("settlement", "it is missing", "allowed is { type, … }");
+  }
+  const { attempt } = settlement;
+  if (attempt !== undefined) whole(attempt, "attempt", 0, MAX_WHOLE);
   if (settlement.type === "tool.result") {
+    onlyFields(settlement, RESULT_FIELDS, "settlement");
     const value = toJson(settlement.result === undefined ? null : settlement.result, "result");
     return create(SettlementSchema, { outcome: { case: "resultJson", value } });
   }
   // What comes from JavaScript may be anything.
   const { type }: { type: string } = settlement;
   if (type !== "tool.error") {
-    throw new TrunklineError(
-      "INVALID_FIELD",
-      `type: ${JSON.stringify(type)}; allowed are tool.result, tool.error`,
-      { metadata: { field: "type" } },
-    );
+    throw refuseArgument("type", JSON.stringify(type), "allowed are tool.result, tool.error");
   }
+  onlyFields(settlement, ERROR_FIELDS, "settlement");
   const { error, retryable = false } = settlement;
   const said = typeof error === "string" ? { message: error } : error;
-  const value = failureToWire({ message: said.message, data: said.data, retryable });
+  const shape: unknown = said;
+  if (typeof shape !== "object" || shape === null) {
+    throw refuseArgument("error", "it is missing", "allowed is a message, or { message, data }");
+  }
+  onlyFields(said, { message: true, data: true }, "error");
+  const value = failureToWire({ ...said, retryable: flag(retryable, "retryable") });
   return create(SettlementSchema, { outcome: { case: "failure", value } });
 }

@@ -2,11 +2,13 @@ import { inspect } from "node:util";
 import { Calls } from "./calls.js";
 import { Drive } from "./drive.js";
 import { parseDuration, type Duration } from "./duration.js";
+import { TrunklineError } from "./errors.js";
 import { Runs } from "./runs.js";
 import { Tasks } from "./tasks.js";
 import { Toolsets } from "./toolsets.js";
 import { Endpoint, type EndpointOptions } from "./transport.js";
 import { Unary } from "./unary.js";
+import { callUser } from "./user-callback.js";
 import { Worker, type WorkerOptions } from "./worker.js";
 
 /** How a client reaches its server and speaks to its user. */
@@ -40,6 +42,7 @@ export class Trunkline {
   readonly #drive: Drive;
   readonly #onWarning: (message: string) => void;
   readonly #workers = new Set<Worker>();
+  #closed = false;
 
   /**
    * @throws TrunklineError INVALID_FIELD for a URL or key that cannot be one; the key is not shown
@@ -47,7 +50,7 @@ export class Trunkline {
   constructor(options: TrunklineOptions = {}) {
     const { retryFor, onWarning = console.warn } = options;
     this.#endpoint = new Endpoint(options);
-    this.#onWarning = (message) => onWarning(`trunkline: ${message}`);
+    this.#onWarning = (message) => callUser("onWarning", () => onWarning(`trunkline: ${message}`));
     this.#unary = new Unary(
       this.#endpoint,
       retryFor === undefined ? DEFAULT_RETRY_MS : parseDuration(retryFor, "retryFor"),
@@ -71,9 +74,10 @@ export class Trunkline {
   /**
    * Starts to run tools. The worker goes on until it is stopped, and keeps the process alive.
    *
-   * @throws TrunklineError INVALID_FIELD for options that cannot be
+   * @throws TrunklineError INVALID_FIELD for options that cannot be; CLOSED after `close`
    */
   worker(options: WorkerOptions): Worker {
+    if (this.#closed) throw new TrunklineError("CLOSED", "the client was closed");
     const worker = new Worker(this.#endpoint, options, this.#onWarning);
     this.#workers.add(worker);
     const forget = (): void => void this.#workers.delete(worker);
@@ -86,6 +90,7 @@ export class Trunkline {
    * still waited for rejects with a `TrunklineError` CLOSED; the calls themselves go on.
    */
   async close(): Promise<void> {
+    this.#closed = true;
     await Promise.allSettled([...this.#workers].map((worker) => worker.stop()));
     await this.#drive.close();
     this.#unary.close();

@@ -1,4 +1,5 @@
 import { randomBytes } from "node:crypto";
+import { onlyFields } from "./argument.js";
 import { parseDuration, type Duration } from "./duration.js";
 import { TrunklineError } from "./errors.js";
 import type { HeldClaim } from "./held-claim.js";
@@ -140,6 +141,7 @@ export class HandlerContext implements ToolContext {
   }
 
   async #defer(options: DeferOptions): Promise<Deferred> {
+    onlyFields(options, { timeout: true, token: true }, "options");
     const { timeout, token } = options;
     const timeoutMs = timeout === undefined ? undefined : parseDuration(timeout, "timeout");
     if (token !== undefined && !this.#tokens.has(token)) {

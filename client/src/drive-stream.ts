@@ -45,6 +45,8 @@ export interface DriveStreamOwner {
 /** One `Drive` stream: puts what is to be said into frames in the order in which it was given. */
 export class DriveStream {
   readonly #frames: FrameStream<DriveRequest, DriveResponse>;
+  /** The server's heartbeat interval, from the welcome on. */
+  intervalMs = DEFAULT_INTERVAL_MS;
   #queue: DriveItem[] = [];
   #started = false;
   #welcomed = false;
@@ -63,9 +65,8 @@ export class DriveStream {
         if (frame.welcome !== undefined && !this.#welcomed) {
           this.#welcomed = true;
           const { heartbeatInterval } = frame.welcome;
-          this.#frames.beat(
-            heartbeatInterval === undefined ? DEFAULT_INTERVAL_MS : durationMs(heartbeatInterval),
-          );
+          if (heartbeatInterval !== undefined) this.intervalMs = durationMs(heartbeatInterval);
+          this.#frames.beat(this.intervalMs);
           owner.onWelcome(this);
         }
         owner.onFrame(this, frame);

@@ -1,12 +1,12 @@
 import { randomUUID } from "node:crypto";
-import { create } from "@bufbuild/protobuf";
+import { create, toBinary } from "@bufbuild/protobuf";
 import { NewCallSchema, type CallSpec, type DriveResponse, type Opened } from "@trunkline/proto/call";
 import type { Outcome as WireOutcome } from "@trunkline/proto/model";
 import { abortReason, onAbort } from "./abort.js";
 import { outcomeFromWire, type Outcome } from "./call.js";
 import { DriveStream, type DriveStreamOwner, type OpenItem } from "./drive-stream.js";
 import { TrunklineError } from "./errors.js";
-import { errorFromProblem, errorFromRpc, isRefusedCredential } from "./problem.js";
+import { errorFromProblem, errorFromRpc, isRefusedCredential, isTransient, isUnsendable } from "./problem.js";
 import { StreamKeeper } from "./stream-keeper.js";
 import type { Endpoint } from "./transport.js";
 import { WatchedCall, type WatchPort } from "./watched-call.js";
@@ -19,6 +19,9 @@ const OPEN_BYTES = 300;
 
 /** When to send again what the server could not take and named no delay for. */
 const RETRY_MS = 500;
+
+/** Within which time at most the first try after a cut comes: a harness waits for it, unlike a worker. */
+const SPREAD_MS = 1_000;
 
 /** Request numbers are of 32 bits; 0 is "none" in unary answers. */
 const REQUEST_LIMIT = 2 ** 32;
@@ -61,6 +64,7 @@ export class Drive implements DriveStreamOwner, WatchPort {
   readonly #calls = new Map<string, WatchedCall>();
   readonly #unserved = new Set<string>();
   #keeper: StreamKeeper<DriveStream>;
+  #intervalMs = SPREAD_MS;
   #requests = 0;
   #awaited = 0;
   #idle: NodeJS.Timeout | undefined;
@@ -117,6 +121,7 @@ export class Drive implements DriveStreamOwner, WatchPort {
 
   onWelcome(stream: DriveStream): void {
     this.#keeper.welcomed(stream);
+    this.#intervalMs = stream.intervalMs;
     for (const pending of this.#opens.values()) stream.send(pending);
     for (const [callId, call] of this.#calls) {
       if (call.awaited) this.#watch(call, stream);
@@ -131,7 +136,7 @@ export class Drive implements DriveStreamOwner, WatchPort {
     for (const opened of frame.opened) this.#onOpened(stream, opened);
     for (const { request, problem } of frame.refused) {
       const error = problem === undefined ? unexplained() : errorFromProblem(problem);
-      if (isPassing(error)) this.#sendAgain(request, error);
+      if (isTransient(error)) this.#sendAgain(request, error);
       else this.#take(request)?.reject(error);
     }
     for (const outcome of frame.outcomes) this.#onOutcome(outcome);
@@ -200,7 +205,7 @@ export class Drive implements DriveStreamOwner, WatchPort {
   #onUnwatched(callId: string, error: TrunklineError): void {
     const call = this.#calls.get(callId);
     if (call === undefined) return;
-    if (!isPassing(error)) {
+    if (!isTransient(error)) {
       this.#calls.delete(callId);
       call.fail(error);
       return;
@@ -224,10 +229,12 @@ export class Drive implements DriveStreamOwner, WatchPort {
         this.#streams.add(stream);
         return stream;
       },
+      spreadMs: () => Math.min(this.#intervalMs, SPREAD_MS),
       wanted: () => this.#isBusy,
       explain: (cause) => {
         const ended = new TrunklineError("UNAVAILABLE", "the server ended the stream");
         const error = errorFromRpc(cause ?? ended, this.#endpoint.url);
+        if (isUnsendable(cause)) this.#dropUnsendable(error);
         if (error.reason === "FRAME_TOO_LARGE" || error.reason === "LIMIT_EXCEEDED") this.#dropLargest(error);
         return error;
       },
@@ -308,6 +315,17 @@ export class Drive implements DriveStreamOwner, WatchPort {
     if (largest !== undefined) this.#take(largest.open.request)?.reject(refusal);
   }
 
+  /** A frame could not be written: the opens that cannot be are not sent again, or no stream would ever last. */
+  #dropUnsendable(refusal: TrunklineError): void {
+    for (const { open } of [...this.#opens.values()]) {
+      try {
+        toBinary(NewCallSchema, open);
+      } catch {
+        this.#take(open.request)?.reject(refusal);
+      }
+    }
+  }
+
   #rejectAll(error: Error): void {
     const opens = [...this.#opens.values()];
     const calls = [...this.#calls.values()];
@@ -320,10 +338,6 @@ export class Drive implements DriveStreamOwner, WatchPort {
     for (const call of calls) call.fail(error);
   }
 }
-
-/** Whether the server may well take the same in a moment. */
-const isPassing = ({ reason }: TrunklineError): boolean =>
-  reason === "UNAVAILABLE" || reason === "OVERLOADED";
 
 const closedError = (): TrunklineError => new TrunklineError("CLOSED", "the client was closed");
 

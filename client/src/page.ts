@@ -1,3 +1,9 @@
+import { whole } from "./argument.js";
+import { wellFormed } from "./text.js";
+
+/** Items of one page; 0 is the server's default. */
+const MAX_PAGE = 1_000;
+
 /** One page of a list; iterate over it with `for await` to get the following pages as well. */
 export class Page<T> implements AsyncIterable<T> {
   /** This page alone. */
@@ -22,6 +28,17 @@ export class Page<T> implements AsyncIterable<T> {
     }
     return undefined;
   }
+}
+
+/** Which page of a list, as every list's request has it. */
+export function pageToWire({ pageSize = 0, pageToken = "" }: PageOptions): {
+  pageSize: number;
+  pageToken: string;
+} {
+  return {
+    pageSize: whole(pageSize, "pageSize", 0, MAX_PAGE),
+    pageToken: wellFormed(pageToken, "pageToken"),
+  };
 }
 
 /** Which page of a list. */

@@ -1,8 +1,8 @@
 import { create } from "@bufbuild/protobuf";
 import { durationFromMs, durationMs, type Duration as WireDuration } from "@bufbuild/protobuf/wkt";
 import { PolicyMode as WireMode, PolicySchema, type Policy as WirePolicy } from "@trunkline/proto/model";
+import { onlyFields, oneOf, refuseArgument, whole } from "./argument.js";
 import { formatDuration, parseDuration, type Duration } from "./duration.js";
-import { TrunklineError } from "./errors.js";
 import { translate } from "./problem.js";
 
 /** Whether another attempt is made when one did not end well. */
@@ -42,6 +42,9 @@ const WIRE_MODE_OF: Record<PolicyMode, WireMode> = {
   at_most_once: WireMode.AT_MOST_ONCE,
 };
 
+/** Attempts of one call. */
+const MAX_ATTEMPTS = 1_000;
+
 const FIELDS: Record<keyof Policy, true> = {
   mode: true,
   maxAttempts: true,
@@ -53,35 +56,37 @@ const FIELDS: Record<keyof Policy, true> = {
   deferTimeout: true,
 };
 
-const refuse = (field: string, seen: string, allowed: readonly string[]): TrunklineError =>
-  new TrunklineError("INVALID_FIELD", `${field}: ${seen}; allowed are ${allowed.join(", ")}`, {
-    metadata: { field },
-  });
+const BACKOFF_FIELDS: Record<keyof NonNullable<Policy["backoff"]>, true> = {
+  initial: true,
+  factor: true,
+  max: true,
+};
 
 function wireDuration(duration: Duration | undefined, field: string): WireDuration | undefined {
   return duration === undefined ? undefined : durationFromMs(parseDuration(duration, field));
 }
 
+function wireFactor(factor: number | undefined): number | undefined {
+  // What comes from JavaScript may be anything.
+  const given: unknown = factor;
+  if (given === undefined || Number.isFinite(given)) return factor;
+  throw refuseArgument("policy.backoff.factor", String(factor), "allowed are numbers from 1 to 100");
+}
+
 /**
  * A policy as the wire has it.
  *
- * @throws TrunklineError INVALID_FIELD for a duration outside the grammar and a field or mode that does not
- *   exist: a misspelt limit must not be silently none
+ * @throws TrunklineError INVALID_FIELD for a duration outside the grammar, a number that is none, and a field or
+ *   mode that does not exist: a misspelt limit must not be silently none
  */
 export function policyToWire(policy: Policy): WirePolicy {
+  onlyFields(policy, FIELDS, "policy");
   const { mode, maxAttempts, backoff } = policy;
-  for (const field of Object.keys(policy)) {
-    if (!Object.hasOwn(FIELDS, field)) throw refuse("policy", JSON.stringify(field), Object.keys(FIELDS));
-  }
+  if (backoff !== undefined) onlyFields(backoff, BACKOFF_FIELDS, "policy.backoff");
   const wire = create(PolicySchema);
-  if (mode !== undefined) {
-    if (!Object.hasOwn(WIRE_MODE_OF, mode)) {
-      throw refuse("policy.mode", JSON.stringify(mode), Object.keys(WIRE_MODE_OF));
-    }
-    wire.mode = WIRE_MODE_OF[mode];
-  }
-  wire.maxAttempts = maxAttempts;
-  wire.backoffFactor = backoff?.factor;
+  if (mode !== undefined) wire.mode = oneOf(WIRE_MODE_OF, mode, "policy.mode");
+  if (maxAttempts !== undefined) wire.maxAttempts = whole(maxAttempts, "policy.maxAttempts", 1, MAX_ATTEMPTS);
+  wire.backoffFactor = wireFactor(backoff?.factor);
   wire.backoffInitial = wireDuration(backoff?.initial, "policy.backoff.initial");
   wire.backoffMax = wireDuration(backoff?.max, "policy.backoff.max");
   wire.heartbeatTimeout = wireDuration(policy.heartbeatTimeout, "policy.heartbeatTimeout");

@@ -60,7 +60,6 @@ const REASON_OF_CODE: Partial<Record<Code, Reason>> = {
   [Code.NotFound]: "NOT_FOUND",
   [Code.InvalidArgument]: "INVALID_FIELD",
   [Code.ResourceExhausted]: "LIMIT_EXCEEDED",
-  [Code.DeadlineExceeded]: "TIMEOUT",
 };
 
 /** Codes under which a cut or a node that is going away may show, when no `Problem` says otherwise. */
@@ -107,18 +106,56 @@ export function errorFromRpc(thrown: unknown, url: string): TrunklineError {
   const error = ConnectError.from(thrown);
   const [problem] = error.findDetails(ProblemSchema);
   if (problem !== undefined) return errorFromProblem(problem);
+  if (isUnsendable(error)) {
+    return new TrunklineError("INVALID_FIELD", `the request cannot be sent: ${error.rawMessage}`, {
+      cause: error,
+    });
+  }
   const cut = CUT_CODES.has(error.code);
   const reason = REASON_OF_CODE[error.code] ?? (cut ? "UNAVAILABLE" : "INTERNAL");
-  const message = cut ? `no answer from ${url}: ${error.rawMessage}` : error.rawMessage;
-  return new TrunklineError(reason, message, { code: CODE_NAME[error.code], cause: error });
+  return new TrunklineError(reason, messageOf(error, cut, url), {
+    code: CODE_NAME[error.code],
+    cause: error,
+  });
+}
+
+/** What connect-node says of a message that it cannot write. */
+const UNSENDABLE = "serialize binary: ";
+
+/** Whether a message could not be written: an argument that no check has stopped. */
+export function isUnsendable(thrown: unknown): boolean {
+  return (
+    thrown instanceof ConnectError &&
+    thrown.code === Code.Internal &&
+    thrown.rawMessage.startsWith(UNSENDABLE)
+  );
+}
+
+/** What is likely wrong, where the libraries below say it in words of their own. */
+const PLAIN_CAUSES: readonly (readonly [RegExp, string])[] = [
+  [/wrong version number|packet length too long/, "it does not speak TLS; is it http:// and not https://?"],
+  [/^Protocol error|unsupported content type/, "it does not speak as a Trunkline server does"],
+  [/^http\/2 stream closed with error code CANCEL/, "the connection was closed"],
+];
+
+function messageOf(error: ConnectError, cut: boolean, url: string): string {
+  if (cut) return `no answer from ${url}: ${plainCause(error)}`;
+  if (error.code !== Code.Unimplemented) return `${url} says: ${error.rawMessage}`;
+  return `${url} does not know the request (${error.rawMessage}); is it the address of a Trunkline server?`;
+}
+
+function plainCause({ rawMessage }: ConnectError): string {
+  const [, plain] = PLAIN_CAUSES.find(([pattern]) => pattern.test(rawMessage)) ?? [];
+  return plain ?? rawMessage.trim();
 }
 
 /** Whether what failed may be sent again unchanged: a cut, a node that goes away, an overload. */
 export function isTransient(thrown: unknown): boolean {
-  if (thrown instanceof TrunklineError) return thrown.reason === "UNAVAILABLE";
+  if (thrown instanceof TrunklineError)
+    return thrown.reason === "UNAVAILABLE" || thrown.reason === "OVERLOADED";
   const error = ConnectError.from(thrown);
   const [problem] = error.findDetails(ProblemSchema);
-  if (problem === undefined) return CUT_CODES.has(error.code);
+  if (problem === undefined) return CUT_CODES.has(error.code) && !isUnsendable(error);
   return problem.reason === WireReason.UNAVAILABLE || problem.reason === WireReason.OVERLOADED;
 }
 

@@ -3,6 +3,7 @@ const FIRST_MS = 100;
 const YOUNG_CAP_MS = 2_000;
 const YOUNG_MS = 10_000;
 const CAP_MS = 8_000;
+const SPREAD_CAP_MS = 4_000;
 
 /**
  * How long to wait before the next try: doubling from a tenth of a second, at most 2 s in the first
@@ -19,6 +20,15 @@ export class Backoff {
   constructor(now: () => number = Date.now, random: () => number = Math.random) {
     this.#now = now;
     this.#random = random;
+  }
+
+  /**
+   * Milliseconds until the first try after a connection was cut that had been good: anywhere within `spreadMs`,
+   * at most 4 s, since a node that dies cuts all of its clients in the same moment.
+   */
+  first(spreadMs: number): number {
+    this.#since ??= this.#now();
+    return Math.round(Math.min(spreadMs, SPREAD_CAP_MS) * this.#random());
   }
 
   /** Milliseconds until the next try. */

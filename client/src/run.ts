@@ -1,9 +1,10 @@
 import { create } from "@bufbuild/protobuf";
 import { CallSpecSchema, type CallSpec } from "@trunkline/proto/call";
+import { checkSignal, MAX_WHOLE, onlyFields, whole } from "./argument.js";
 import { CallHandle } from "./call-handle.js";
 import type { Calls } from "./calls.js";
 import type { Drive } from "./drive.js";
-import { ToolError, TrunklineError } from "./errors.js";
+import { ToolError } from "./errors.js";
 import { toJson } from "./json.js";
 import { policyToWire, type Policy } from "./policy.js";
 import type { RunInfo, Runs } from "./runs.js";
@@ -63,8 +64,9 @@ export class Run {
    *   TOOL_UNKNOWN, RUN_ENDED, KEY_REUSED, a refused key
    */
   async call<T = unknown>(tool: string, input?: unknown, options: OpenOptions = {}): Promise<T> {
+    const spec = specOf(tool, input, options);
     const { signal } = options;
-    const opened = await this.#port.drive.open(this.id, specOf(tool, input, options), signal);
+    const opened = await this.#port.drive.open(this.id, spec, signal);
     const outcome = await opened.outcome(signal);
     if (outcome.state !== "succeeded") throw new ToolError(outcome.callId, outcome.error);
     // The caller's word, as said above.
@@ -77,7 +79,8 @@ export class Run {
    * @throws TrunklineError as `call` does
    */
   async open(tool: string, input?: unknown, options: OpenOptions = {}): Promise<CallHandle> {
-    const opened = await this.#port.drive.open(this.id, specOf(tool, input, options), options.signal);
+    const spec = specOf(tool, input, options);
+    const opened = await this.#port.drive.open(this.id, spec, options.signal);
     return new CallHandle(opened, this.#port.calls);
   }
 
@@ -93,14 +96,7 @@ export class Run {
 
   /** The calls of one model decision. */
   turn(number: number): Turn {
-    if (!Number.isInteger(number) || number < 0 || number > MAX_TURN) {
-      throw new TrunklineError(
-        "INVALID_FIELD",
-        `turn: ${number}; allowed are whole numbers from 0 to ${MAX_TURN}`,
-        { metadata: { field: "turn" } },
-      );
-    }
-    return new Turn(this.id, number, this.#port.unary, (tool, input, options) =>
+    return new Turn(this.id, whole(number, "turn", 0, MAX_WHOLE), this.#port.unary, (tool, input, options) =>
       this.open(tool, input, options),
     );
   }
@@ -111,14 +107,29 @@ export class Run {
   }
 }
 
-const MAX_TURN = 2 ** 32 - 1;
+const MAX_PRIORITY = 100;
 
+const OPTIONS: Record<keyof OpenOptions, true> = {
+  key: true,
+  turn: true,
+  policy: true,
+  priority: true,
+  traceparent: true,
+  signal: true,
+};
+
+/** What opens a call; throws for what cannot be sent, whatever JavaScript passed. */
 function specOf(tool: string, input: unknown, options: OpenOptions): CallSpec {
+  onlyFields(options, OPTIONS, "options");
   const { key = "", turn, policy, priority = 0, traceparent = "" } = options;
+  checkSignal(options.signal);
   return create(CallSpecSchema, {
-    ...{ tool: wellFormed(tool, "tool"), key: wellFormed(key, "key"), priority, traceparent },
+    tool: wellFormed(tool, "tool"),
+    key: wellFormed(key, "key"),
+    priority: whole(priority, "priority", -MAX_PRIORITY, MAX_PRIORITY),
+    traceparent: wellFormed(traceparent, "traceparent"),
     inputJson: input === undefined ? "null" : toJson(input, "input"),
-    ...(turn !== undefined && { turn }),
+    ...(turn !== undefined && { turn: whole(turn, "turn", 0, MAX_WHOLE) }),
     ...(policy !== undefined && { policy: policyToWire(policy) }),
   });
 }

@@ -1,15 +1,16 @@
 import { randomUUID } from "node:crypto";
 import { durationFromMs } from "@bufbuild/protobuf/wkt";
 import { RunState as WireState, type Run as WireRun } from "@trunkline/proto/run";
+import { onlyFields, oneOf } from "./argument.js";
 import { dateFromWire } from "./call.js";
 import type { Calls } from "./calls.js";
 import type { Drive } from "./drive.js";
 import { parseDuration, type Duration } from "./duration.js";
 import { TrunklineError } from "./errors.js";
-import { Page, type PageOptions } from "./page.js";
+import { Page, pageToWire, type PageOptions } from "./page.js";
 import { translate } from "./problem.js";
 import { Run } from "./run.js";
-import { wellFormed, wellFormedLabels } from "./text.js";
+import { present, wellFormed, wellFormedLabels } from "./text.js";
 import type { Unary } from "./unary.js";
 
 /** Whether a run takes calls. */
@@ -66,6 +67,22 @@ const WIRE_STATE_OF: Record<RunState, WireState> = {
   ended: WireState.ENDED,
 };
 
+const RUN_OPTIONS: Record<keyof RunOptions, true> = {
+  namespace: true,
+  toolset: true,
+  labels: true,
+  ttl: true,
+  key: true,
+};
+
+const FILTER: Record<keyof RunFilter, true> = {
+  namespace: true,
+  state: true,
+  labels: true,
+  pageSize: true,
+  pageToken: true,
+};
+
 /** Runs of the project: `client.runs`. */
 export class Runs {
   readonly #unary: Unary;
@@ -81,6 +98,7 @@ export class Runs {
 
   /** Makes a run, or finds the one that was made with this key before. */
   async create(options: RunOptions = {}): Promise<Run> {
+    onlyFields(options, RUN_OPTIONS, "options");
     const { namespace = "", toolset = "", labels = {}, ttl } = options;
     // With a key of its own it may be sent again without making a second run.
     const key = options.key ?? `sdk-${randomUUID()}`;
@@ -98,13 +116,14 @@ export class Runs {
 
   /** A handle for an existing run; asks nobody whether there is one. */
   open(id: string): Run {
-    return this.#handle(id, undefined);
+    return this.#handle(present(id, "run"), undefined);
   }
 
   /** One run, with the number of its calls. */
   async get(id: string): Promise<RunInfo & { readonly calls: number; readonly openCalls: number }> {
+    const runId = present(id, "run");
     const { run, calls, openCalls } = await this.#unary.send((options) =>
-      this.#unary.runs.getRun({ runId: id }, options),
+      this.#unary.runs.getRun({ runId }, options),
     );
     if (run === undefined) throw new TrunklineError("NOT_FOUND", `run ${id}: the answer was empty`);
     return { ...runFromWire(run), calls, openCalls };
@@ -112,10 +131,13 @@ export class Runs {
 
   /** Runs, newest first. */
   async list(filter: RunFilter = {}): Promise<Page<RunInfo>> {
-    const { namespace = "", state, labels, pageSize = 0, pageToken = "" } = filter;
+    onlyFields(filter, FILTER, "filter");
+    const { namespace = "", state, labels = {} } = filter;
     const request = {
-      ...{ namespace, pageSize, pageToken, labels: { ...labels } },
-      state: state === undefined ? WireState.UNSPECIFIED : WIRE_STATE_OF[state],
+      ...pageToWire(filter),
+      namespace: wellFormed(namespace, "namespace"),
+      labels: wellFormedLabels(labels, "labels"),
+      state: state === undefined ? WireState.UNSPECIFIED : oneOf(WIRE_STATE_OF, state, "state"),
     };
     const { runs, nextPageToken } = await this.#unary.send((options) =>
       this.#unary.runs.listRuns(request, options),
@@ -126,7 +148,8 @@ export class Runs {
 
   /** Ends a run: its open calls are canceled, and no call is opened in it from now on. Again is fine. */
   async end(id: string): Promise<RunInfo> {
-    const { run } = await this.#unary.send((options) => this.#unary.runs.endRun({ runId: id }, options));
+    const runId = present(id, "run");
+    const { run } = await this.#unary.send((options) => this.#unary.runs.endRun({ runId }, options));
     if (run === undefined) throw new TrunklineError("NOT_FOUND", `run ${id}: the answer was empty`);
     return runFromWire(run);
   }

@@ -11,6 +11,8 @@ const YOUNG_MS = 1_000;
 export interface StreamKeeperOptions<S> {
   /** Opens the next stream, on a new connection. */
   readonly open: () => S;
+  /** Within which time the first try after the cut of a welcomed stream comes, in milliseconds. */
+  readonly spreadMs: () => number;
   /** Whether a stream is needed now; a cut is repaired only then. */
   readonly wanted: () => boolean;
   /** Turns what ended a stream into an error. */
@@ -71,13 +73,14 @@ export class StreamKeeper<S> {
     if (stream !== this.#newest || this.#closed) return;
     this.#newest = undefined;
     if (!this.#options.wanted()) return;
-    if (Date.now() - this.#openedAt < YOUNG_MS) this.#schedule();
+    if (Date.now() - this.#openedAt < YOUNG_MS) this.#schedule(this.#backoff.next());
     else this.#open();
   }
 
   /** A stream has ended; that of an older one is no cut. */
   ended(stream: S, cause: unknown): void {
-    if (stream === this.#active) this.#active = undefined;
+    const wasActive = stream === this.#active;
+    if (wasActive) this.#active = undefined;
     if (stream !== this.#newest) return;
     this.#newest = undefined;
     if (this.#closed) return;
@@ -88,7 +91,7 @@ export class StreamKeeper<S> {
       return;
     }
     if (!this.#options.wanted()) return;
-    this.#schedule();
+    this.#schedule(wasActive ? this.#backoff.first(this.#options.spreadMs()) : this.#backoff.next());
     if (!this.#told && this.#backoff.outageMs() >= TROUBLE_MS) {
       this.#told = true;
       this.#options.onTrouble(error);
@@ -114,11 +117,11 @@ export class StreamKeeper<S> {
     this.#newest = this.#options.open();
   }
 
-  #schedule(): void {
+  #schedule(inMs: number): void {
     this.#retry = setTimeout(() => {
       this.#retry = undefined;
       if (this.#options.wanted()) this.start();
-    }, this.#backoff.next());
+    }, inMs);
     this.keepAlive(this.#keepAlive);
   }
 }

@@ -1,9 +1,10 @@
 import { create } from "@bufbuild/protobuf";
 import { FailureSchema } from "@trunkline/proto/model";
+import { flag, onlyFields } from "./argument.js";
 import { dateFromWire, stateFromWire, type CallState } from "./call.js";
 import { toJson } from "./json.js";
 import { LIMITS } from "./limits.js";
-import { wellFormed } from "./text.js";
+import { present, wellFormed } from "./text.js";
 import type { Unary } from "./unary.js";
 
 /** How a task failed. */
@@ -40,26 +41,25 @@ export class Tasks {
 
   /** Ends the token's call with a result. The same result again changes nothing. */
   async complete(token: string, value: unknown): Promise<{ callId: string }> {
-    const resultJson = toJson(value, "value");
-    const { callId } = await this.#unary.send((options) =>
-      this.#unary.tasks.completeTask({ token, resultJson }, options),
-    );
+    const request = { token: present(token, "token"), resultJson: toJson(value, "value") };
+    const { callId } = await this.#unary.send((options) => this.#unary.tasks.completeTask(request, options));
     return { callId };
   }
 
   /** Ends the token's call, or this attempt of it, with a failure; says in which state the call is now. */
   async fail(token: string, failure: TaskFailure): Promise<{ callId: string; state: CallState }> {
-    const wire = failureToWire(failure);
+    const request = { token: present(token, "token"), failure: failureToWire(failure) };
     const { callId, state } = await this.#unary.send((options) =>
-      this.#unary.tasks.failTask({ token, failure: wire }, options),
+      this.#unary.tasks.failTask(request, options),
     );
     return { callId, state: stateFromWire(state) };
   }
 
   /** What the token's call asks, so that a form can be shown to whoever is to answer. */
   async get(token: string): Promise<Task> {
+    const request = { token: present(token, "token") };
     const { callId, tool, inputJson, namespace, expiresAt } = await this.#unary.send((options) =>
-      this.#unary.tasks.getTask({ token }, options),
+      this.#unary.tasks.getTask(request, options),
     );
     const input: unknown = inputJson === "" ? undefined : JSON.parse(inputJson);
     return { callId, tool, input, inputJson, namespace, expiresAt: dateFromWire(expiresAt) };
@@ -70,11 +70,12 @@ export class Tasks {
  * A failure said from outside. Unlike a handler's, it is refused when it cannot be sent as it is: its
  * sender is there to hear it.
  */
-export function failureToWire({
-  message,
-  data,
-  retryable = false,
-}: TaskFailure): ReturnType<typeof create<typeof FailureSchema>> {
-  const dataJson = data === undefined ? "" : toJson(data, "data", LIMITS.failureDataBytes);
-  return create(FailureSchema, { message: wellFormed(message, "message"), dataJson, retryable });
+export function failureToWire(failure: TaskFailure): ReturnType<typeof create<typeof FailureSchema>> {
+  onlyFields(failure, { message: true, data: true, retryable: true }, "failure");
+  const { message, data, retryable = false } = failure;
+  return create(FailureSchema, {
+    message: wellFormed(message, "message"),
+    dataJson: data === undefined ? "" : toJson(data, "data", LIMITS.failureDataBytes),
+    retryable: flag(retryable, "retryable"),
+  });
 }

@@ -25,6 +25,8 @@ export function toolsProxy<Options>(callByName: CallByName<Options>, path = ""):
   return new Proxy(open, {
     get: (_, segment) => {
       // Awaited, it would otherwise be asked for its `then`; written as JSON, for its `toJSON`.
+      // Joined to a text, or compared with one, it would be asked for its `toString` and open a call of that name.
+      if (segment === Symbol.toPrimitive) return () => (path === "" ? "tools" : `tools.${path}`);
       if (typeof segment === "symbol" || segment === "then" || segment === "toJSON") return undefined;
       let tools = known.get(segment);
       if (tools === undefined) {

@@ -1,10 +1,12 @@
 import { create } from "@bufbuild/protobuf";
 import { ToolSchema, type Tool as WireTool, type Toolset as WireToolset } from "@trunkline/proto/toolset";
+import { MAX_WHOLE, onlyFields, refuseArgument, whole } from "./argument.js";
 import { dateFromWire, executorFromWire, executorToWire, type Executor } from "./call.js";
 import { TrunklineError } from "./errors.js";
 import { toJson } from "./json.js";
-import { Page, type PageOptions } from "./page.js";
+import { Page, pageToWire, type PageOptions } from "./page.js";
 import { policyFromWire, policyToWire, type Policy } from "./policy.js";
+import { present, wellFormed } from "./text.js";
 import type { Unary } from "./unary.js";
 
 /** The declaration of one tool. */
@@ -57,17 +59,23 @@ export class Toolsets {
    * before keep theirs.
    */
   async put(id: string, tools: ToolDeclarations): Promise<Omit<Toolset, "tools"> & { changed: boolean }> {
-    const wire = Object.entries(tools).map(([name, tool]) => toolToWire(name, tool));
+    const name = present(id, "id");
+    const given: unknown = tools;
+    if (typeof given !== "object" || given === null) {
+      throw refuseArgument("tools", "they are missing", "allowed are tools by their names");
+    }
+    const wire = Object.entries(tools).map(([tool, declaration]) => toolToWire(tool, declaration));
     const { toolset, changed } = await this.#unary.send((options) =>
-      this.#unary.toolsets.putToolset({ id, tools: wire }, options),
+      this.#unary.toolsets.putToolset({ id: name, tools: wire }, options),
     );
     return { id, version: toolset?.version ?? 0, createdAt: dateFromWire(toolset?.createdAt), changed };
   }
 
   /** One toolset, at its current version or the one asked for. */
   async get(id: string, version = 0): Promise<Toolset> {
+    const request = { id: present(id, "id"), version: whole(version, "version", 0, MAX_WHOLE) };
     const { toolset } = await this.#unary.send((options) =>
-      this.#unary.toolsets.getToolset({ id, version }, options),
+      this.#unary.toolsets.getToolset(request, options),
     );
     if (toolset === undefined) throw new TrunklineError("NOT_FOUND", `toolset ${id}: the answer was empty`);
     return toolsetFromWire(toolset);
@@ -75,11 +83,9 @@ export class Toolsets {
 
   /** All toolsets at their current versions, by id. */
   async list(page: PageOptions = {}): Promise<Page<Toolset>> {
+    const request = pageToWire(page);
     const { toolsets, nextPageToken } = await this.#unary.send((options) =>
-      this.#unary.toolsets.listToolsets(
-        { pageSize: page.pageSize ?? 0, pageToken: page.pageToken ?? "" },
-        options,
-      ),
+      this.#unary.toolsets.listToolsets(request, options),
     );
     const items = toolsets.map(toolsetFromWire);
     return new Page(items, nextPageToken, (pageToken) => this.list({ ...page, pageToken }));
@@ -87,11 +93,12 @@ export class Toolsets {
 
   /** Takes a toolset out of use: no new run can name it. Runs that pinned it go on. */
   async delete(id: string): Promise<void> {
+    const request = { id: present(id, "id") };
     let tries = 0;
     try {
       await this.#unary.send((options) => {
         tries++;
-        return this.#unary.toolsets.deleteToolset({ id }, options);
+        return this.#unary.toolsets.deleteToolset(request, options);
       });
     } catch (error) {
       // A try before may have been carried out although its answer was lost.
@@ -102,21 +109,17 @@ export class Toolsets {
 }
 
 function toolToWire(name: string, tool: ToolDeclaration): WireTool {
-  for (const field of Object.keys(tool)) {
-    if (!Object.hasOwn(FIELDS, field)) {
-      throw new TrunklineError(
-        "INVALID_FIELD",
-        `tools[${JSON.stringify(name)}]: ${JSON.stringify(field)}; allowed are ${Object.keys(FIELDS).join(", ")}`,
-        { metadata: { field: "tools" } },
-      );
-    }
-  }
+  const field = `tools[${JSON.stringify(name)}]`;
+  onlyFields(tool, FIELDS, field);
   const { description, input, output, policy, executor } = tool;
-  const wire = create(ToolSchema, { name, description });
+  const wire = create(ToolSchema, {
+    name: wellFormed(name, "tools"),
+    description: wellFormed(description, `${field}.description`),
+  });
   if (input !== undefined) wire.inputSchemaJson = toJson(input, `tools.${name}.input`, MAX_SCHEMA_BYTES);
   if (output !== undefined) wire.outputSchemaJson = toJson(output, `tools.${name}.output`, MAX_SCHEMA_BYTES);
   if (policy !== undefined) wire.policy = policyToWire(policy);
-  if (executor !== undefined) wire.executor = executorToWire(executor);
+  if (executor !== undefined) wire.executor = executorToWire(executor, `${field}.executor`);
   return wire;
 }
 

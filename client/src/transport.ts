@@ -57,7 +57,7 @@ export class Endpoint {
   /** A connection that unary calls share; it does not keep the process alive between them. */
   shared(): Connection {
     const pings = { pingIntervalMs: PING_INTERVAL_MS, pingTimeoutMs: PING_TIMEOUT_MS };
-    const session = new Http2SessionManager(this.url, pings, this.#tls);
+    const session = new QuietSession(this.url, pings, this.#tls);
     return {
       transport: this.#transport(session),
       abort: () => session.abort(),
@@ -80,8 +80,48 @@ export class Endpoint {
   }
 }
 
+/**
+ * Listens to its connections' errors for as long as they live. connect-node's own manager stops listening to a
+ * connection that it lets go; one that is being destroyed then, because the other side broke the protocol, emits its
+ * error a moment later, and an `error` that nobody listens to ends the process.
+ */
+class QuietSession extends Http2SessionManager {
+  readonly #heard = new WeakSet<ClientHttp2Session>();
+
+  override async request(
+    ...parameters: Parameters<Http2SessionManager["request"]>
+  ): Promise<ClientHttp2Stream> {
+    const stream = await super.request(...parameters);
+    const connection = connectionOf(stream);
+    if (connection !== undefined && !this.#heard.has(connection)) {
+      this.#heard.add(connection);
+      // The streams on it fail with the same error, and say so.
+      connection.on("error", () => undefined);
+    }
+    failWhenReset(stream);
+    return stream;
+  }
+}
+
+/**
+ * Makes an error of a stream that ends without an answer. Some proxies that go down reset what is under way with
+ * NO_ERROR, which Node and connect-node take for an end in order: nothing would settle the request.
+ */
+function failWhenReset(stream: ClientHttp2Stream): void {
+  let answered = false;
+  stream.once("response", () => {
+    answered = true;
+  });
+  stream.once("close", () => {
+    // Without a listener the event would end the process.
+    if (answered || stream.listenerCount("error") === 0) return;
+    const reset = new Error("the stream was reset before its answer");
+    stream.emit("error", Object.assign(reset, { code: "ECONNRESET" }));
+  });
+}
+
 /** Knows the connection below its stream, which connect-node's own manager does not show. */
-class StreamSession extends Http2SessionManager {
+class StreamSession extends QuietSession {
   #connection: ClientHttp2Session | undefined;
   #keepAlive = true;
 
@@ -89,8 +129,7 @@ class StreamSession extends Http2SessionManager {
     ...parameters: Parameters<Http2SessionManager["request"]>
   ): Promise<ClientHttp2Stream> {
     const stream = await super.request(...parameters);
-    // Node's types leave out that a client's stream has a client's session.
-    this.#connection = stream.session as ClientHttp2Session | undefined;
+    this.#connection = connectionOf(stream);
     this.#apply();
     return stream;
   }
@@ -106,6 +145,11 @@ class StreamSession extends Http2SessionManager {
     if (this.#keepAlive) this.#connection.ref();
     else this.#connection.unref();
   }
+}
+
+/** Node's types leave out that a client's stream has a client's session. */
+function connectionOf(stream: ClientHttp2Stream): ClientHttp2Session | undefined {
+  return stream.session as ClientHttp2Session | undefined;
 }
 
 function authorize(key: string): Interceptor {

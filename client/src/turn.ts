@@ -1,6 +1,7 @@
 import { durationFromMs } from "@bufbuild/protobuf/wkt";
 import type { WaitCallsResponse } from "@trunkline/proto/call";
 import { pause } from "./abort.js";
+import { checkSignal, onlyFields } from "./argument.js";
 import { outcomeFromWire, stateFromWire, type CallState, type Outcome } from "./call.js";
 import type { CallHandle } from "./call-handle.js";
 import { parseDuration, type Duration } from "./duration.js";
@@ -85,7 +86,9 @@ export class Turn {
    * @throws TrunklineError NOT_FOUND for a turn without calls
    */
   async settled(options: SettledOptions = {}): Promise<Outcome[]> {
+    onlyFields(options, { timeout: true, signal: true }, "options");
     const { timeout, signal } = options;
+    checkSignal(signal);
     const timeoutMs = timeout === undefined ? Infinity : parseDuration(timeout, "timeout");
     const endsAt = performance.now() + timeoutMs;
     const backoff = new Backoff();

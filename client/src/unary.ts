@@ -5,6 +5,7 @@ import { RunService } from "@trunkline/proto/run";
 import { TaskService } from "@trunkline/proto/task";
 import { ToolsetService } from "@trunkline/proto/toolset";
 import { abortReason, pause } from "./abort.js";
+import { TrunklineError } from "./errors.js";
 import { errorFromRpc, isTransient } from "./problem.js";
 import { Backoff } from "./reconnect.js";
 import type { Connection, Endpoint } from "./transport.js";
@@ -37,6 +38,7 @@ export class Unary {
   readonly #url: string;
   readonly #connection: Connection;
   readonly #retryForMs: number;
+  readonly #closing = new AbortController();
 
   constructor(endpoint: Endpoint, retryForMs: number) {
     this.#url = endpoint.url;
@@ -52,28 +54,33 @@ export class Unary {
   /**
    * Sends a request until it is answered.
    *
-   * @throws TrunklineError what the server said; UNAVAILABLE when it could not be reached for that long
+   * @throws TrunklineError what the server said; UNAVAILABLE when it could not be reached for that long; CLOSED
+   *   when it is closed, or was
    */
   async send<T>(request: Request<T>, options: RequestOptions = {}): Promise<T> {
     const { signal, waitMs = 0, retryForMs = this.#retryForMs } = options;
     const backoff = new Backoff();
-    const giveUpAt = Date.now() + retryForMs;
+    const giveUpAt = performance.now() + retryForMs;
     const callOptions: CallOptions = { timeoutMs: TRY_MS + waitMs, ...(signal && { signal }) };
+    const closing = this.#closing.signal;
     for (;;) {
+      closing.throwIfAborted();
       try {
         return await request(callOptions);
       } catch (thrown) {
         if (signal?.aborted) throw abortReason(signal);
+        closing.throwIfAborted();
         const error = errorFromRpc(thrown, this.#url);
         const pauseMs = error.retryAfterMs ?? backoff.next();
-        if (!isTransient(thrown) || Date.now() + pauseMs > giveUpAt) throw error;
-        await pause(pauseMs, signal);
+        if (!isTransient(thrown) || performance.now() + pauseMs > giveUpAt) throw error;
+        await pause(pauseMs, signal, closing);
       }
     }
   }
 
-  /** Ends the connection and what is under way on it. */
+  /** Ends the connection, and rejects what is under way on it and what is to come. */
   close(): void {
+    this.#closing.abort(new TrunklineError("CLOSED", "the client was closed"));
     this.#connection.abort();
   }
 }

@@ -69,6 +69,7 @@ export class WorkSession implements WorkStreamOwner {
     );
     this.#keeper = new StreamKeeper<WorkStream>({
       open: () => this.#open(),
+      spreadMs: () => this.#watch.intervalMs,
       wanted: () => !this.#over,
       explain: (cause) => this.#explain(cause),
       isFatal: isRefusedCredential,

@@ -1,11 +1,14 @@
 import { hostname } from "node:os";
+import { checkSignal, onlyFields, whole } from "./argument.js";
 import { parseDuration, type Duration } from "./duration.js";
 import { TrunklineError } from "./errors.js";
 import { storableText } from "./failure.js";
 import { runHandler, type CallInfo, type HandlerPort, type ToolHandler } from "./handler.js";
 import type { HeldClaim } from "./held-claim.js";
 import { LIMITS } from "./limits.js";
+import { typeOf, wellFormed } from "./text.js";
 import type { Endpoint } from "./transport.js";
+import { callUser } from "./user-callback.js";
 import { WorkSession } from "./work-session.js";
 import type { WorkerStatus } from "./worker-status.js";
 
@@ -46,6 +49,17 @@ export interface StopOptions {
    */
   readonly timeout?: Duration;
 }
+
+const OPTIONS: Record<keyof WorkerOptions, true> = {
+  tools: true,
+  toolset: true,
+  concurrency: true,
+  name: true,
+  signal: true,
+  onError: true,
+  onStatus: true,
+  pollWait: true,
+};
 
 const DEFAULT_CONCURRENCY = 10;
 const MAX_POLL_WAIT_MS = 60_000;
@@ -121,6 +135,7 @@ export class Worker {
    * ended. Again, it returns the same promise, which is `done`.
    */
   stop(options: StopOptions = {}): Promise<void> {
+    onlyFields(options, { timeout: true }, "options");
     const timeoutMs = options.timeout === undefined ? undefined : parseDuration(options.timeout, "timeout");
     this.#session.drain();
     if (timeoutMs !== undefined && this.#stopTimer === undefined) {
@@ -144,28 +159,28 @@ export class Worker {
   }
 
   #tellStatus(onStatus: WorkerOptions["onStatus"], status: WorkerStatus): void {
-    try {
-      onStatus?.(status);
-    } catch (fault) {
-      this.#report(fault);
-    }
+    callUser(
+      "onStatus",
+      () => onStatus?.(status),
+      (fault) => this.#report(fault),
+    );
   }
 
   #report(error: unknown, held?: HeldClaim): void {
     const call = held && { callId: held.claim.callId, tool: held.claim.tool, attempt: held.claim.attempt };
-    try {
-      if (call === undefined) this.#onError(error);
-      else this.#onError(error, call);
-    } catch (fault) {
-      console.error("onError threw", fault);
-    }
+    callUser("onError", () => (call === undefined ? this.#onError(error) : this.#onError(error, call)));
   }
 }
 
 function checkOptions(options: WorkerOptions): { name: string; handlers: ReadonlyMap<string, ToolHandler> } {
-  const { concurrency = DEFAULT_CONCURRENCY, pollWait } = options;
+  onlyFields(options, OPTIONS, "options");
+  const { concurrency = DEFAULT_CONCURRENCY, pollWait, toolset = "" } = options;
   const refuse = (field: string, message: string): TrunklineError =>
     new TrunklineError("INVALID_FIELD", `${field}: ${message}`, { metadata: { field } });
+  const { tools }: { tools: unknown } = options;
+  if (typeof tools !== "object" || tools === null) {
+    throw refuse("tools", "they are missing; allowed is one handler or more, by tool name");
+  }
   const handlers = new Map(Object.entries(options.tools));
   if (handlers.size === 0) throw refuse("tools", "it is empty; allowed is one handler or more, by tool name");
   if (handlers.size > MAX_TOOLS) throw refuse("tools", `${handlers.size}; allowed are at most ${MAX_TOOLS}`);
@@ -177,13 +192,16 @@ function checkOptions(options: WorkerOptions): { name: string; handlers: Readonl
     const given: unknown = handler;
     if (typeof given !== "function") throw refuse(`tools.${tool}`, `${typeof given}; allowed is a function`);
   }
-  if (!Number.isInteger(concurrency) || concurrency < 1 || concurrency > LIMITS.concurrency) {
-    throw refuse("concurrency", `${concurrency}; allowed are whole numbers from 1 to ${LIMITS.concurrency}`);
-  }
+  whole(concurrency, "concurrency", 1, LIMITS.concurrency);
+  wellFormed(toolset, "toolset");
+  checkSignal(options.signal);
   if (pollWait !== undefined && parseDuration(pollWait, "pollWait") > MAX_POLL_WAIT_MS) {
     throw refuse("pollWait", `${pollWait}; allowed are at most 60 s`);
   }
-  return { name: storableText(options.name ?? `${hostname()}:${process.pid}`, NAME_BYTES), handlers };
+  const { name = `${hostname()}:${process.pid}` } = options;
+  // A worker's name is for people: what cannot be shown is replaced, and only what is no text refused.
+  if (typeOf(name) !== "string") wellFormed(name, "name");
+  return { name: storableText(name, NAME_BYTES), handlers };
 }
 
 function withResolvers(): { promise: Promise<void>; resolve: () => void; reject: (error: unknown) => void } {

@@ -47,6 +47,7 @@ export interface ServeFlags extends ServerFlags {
   readonly tlsCert?: string;
   readonly tlsKey?: string;
   readonly insecure?: boolean;
+  readonly pooler?: boolean;
 }
 
 /** What `trunkline serve` has settled. */
@@ -58,6 +59,8 @@ export interface ServeConfig extends ServerConfig {
   readonly insecure: boolean;
   /** The names of two PEM files; null: no TLS. */
   readonly tls: { readonly certFile: string; readonly keyFile: string } | null;
+  /** The database is behind a pooler in transaction mode; false: found out at the start. */
+  readonly pooler: boolean;
 }
 
 /** The port when none is named. */
@@ -205,7 +208,7 @@ function readRootKey(insecure: boolean, env: Environment): string | null {
  * @throws TrunklineError INVALID_FIELD
  */
 export function readServeConfig(flags: ServeFlags, env: Environment): ServeConfig {
-  const { tlsCert, tlsKey, insecure = false } = flags;
+  const { tlsCert, tlsKey, insecure = false, pooler = false } = flags;
   if ((tlsCert === undefined) !== (tlsKey === undefined)) {
     const [given, missing] = tlsCert === undefined ? ["key", "cert"] : ["cert", "key"];
     throw refuse(`--tls-${missing}`, `is not given, but --tls-${given} is; give both, or neither`);
@@ -216,6 +219,7 @@ export function readServeConfig(flags: ServeFlags, env: Environment): ServeConfi
     databaseUrl: readDatabaseUrl(flags.databaseUrl, env),
     rootKey,
     insecure,
+    pooler,
     tls: tlsCert === undefined || tlsKey === undefined ? null : { certFile: tlsCert, keyFile: tlsKey },
   };
 }

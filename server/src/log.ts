@@ -16,22 +16,29 @@ export function createLog(level: LogLevel): Log {
 
 /** A line of the same error comes at most this often. */
 const REPEAT_MS = 1_000;
+/** Lines of all errors together in that time. */
+const MOST_LINES = 2;
+const KEPT_MESSAGES = 100;
 
 /**
- * Logs errors of the machinery without flooding: of one message, one line a second at most, with the
- * number of those left out.
+ * Logs errors of the machinery without flooding: of one message one line a second at most, and two of all, with
+ * the number of those left out.
  */
 export function errorLogger(log: Log): (error: unknown) => void {
   const last = new Map<string, { at: number; left: number }>();
+  let lines: number[] = [];
   return (error) => {
     const message = error instanceof Error ? error.message : String(error);
     const now = performance.now();
     const seen = last.get(message);
-    if (seen !== undefined && now - seen.at < REPEAT_MS) {
-      seen.left++;
+    lines = lines.filter((at) => now - at < REPEAT_MS);
+    if (lines.length >= MOST_LINES || (seen !== undefined && now - seen.at < REPEAT_MS)) {
+      if (seen !== undefined) seen.left++;
+      else if (last.size <= KEPT_MESSAGES) last.set(message, { at: -Infinity, left: 1 });
       return;
     }
-    if (last.size > 100) last.clear();
+    lines.push(now);
+    if (last.size > KEPT_MESSAGES) last.clear();
     last.set(message, { at: now, left: 0 });
     log.error(
       { err: error, ...(seen === undefined || seen.left === 0 ? {} : { leftOut: seen.left }) },

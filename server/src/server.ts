@@ -5,7 +5,7 @@ import { Maintenance } from "./maintenance/maintenance.js";
 import { serviceDeps } from "./service/deps.js";
 import { listen, type TlsFiles } from "./service/listener.js";
 import { serviceHandler } from "./service/routes.js";
-import { checkDurability, openDatabase } from "./store/database.js";
+import { checkDurability, classifyError, openDatabase, type ConnectedDatabase } from "./store/database.js";
 import { migrate } from "./store/migrate.js";
 import { HintListener } from "./store/notify.js";
 import { registerNode, removeNode } from "./store/sessions.js";
@@ -34,7 +34,7 @@ export interface ServerOptions {
    * doings are found by polling. Default: found out at the start.
    */
   readonly pooler?: boolean;
-  /** Connections to the database at most, besides the one that listens. Default 10. */
+  /** Connections to the database at most, besides the one that listens and three for upkeep. Default 10. */
   readonly maxConnections?: number;
   readonly log: Log;
 }
@@ -58,6 +58,9 @@ const POOLER_FOUND = `notifications do not arrive, as behind a pooler in transac
 const DEFAULT_PORT = 7788;
 const DEFAULT_HEARTBEAT_MS = 5_000;
 const DEFAULT_CONNECTIONS = 10;
+/** One for hellos, one for the ends of streams, and one that is always free for the renewal. */
+const UPKEEP_CONNECTIONS = 3;
+const LEAST_UPKEEP_TIMEOUT_MS = 2_000;
 const DEFAULT_GRACE_MS = 5_000;
 const LEAVING_MS = 1_000;
 
@@ -69,7 +72,11 @@ const LEAVING_MS = 1_000;
  */
 export async function startServer(options: ServerOptions): Promise<Server> {
   const { log } = options;
-  const onError = errorLogger(log);
+  const report = errorLogger(log);
+  const onError = (error: unknown): void => {
+    // That the database is away is said once.
+    if (exchange?.availability.isDown !== true || classifyError(error) !== "lost") report(error);
+  };
   await migrate(options.databaseUrl);
   const nodeId = randomUUID();
   // The exchange is made once it is known whether hints arrive, since a pooler that swallows them also takes
@@ -84,26 +91,48 @@ export async function startServer(options: ServerOptions): Promise<Server> {
   });
   const unnamed = options.pooler === true || !(await listener.start());
   if (unnamed) log.warn(options.pooler === true ? POOLER : POOLER_FOUND);
-  const db = openDatabase({
-    url: options.databaseUrl,
-    maxConnections: options.maxConnections ?? DEFAULT_CONNECTIONS,
-    unnamed,
-    onError,
+  const heartbeatIntervalMs = options.heartbeatIntervalMs ?? DEFAULT_HEARTBEAT_MS;
+  const common = { url: options.databaseUrl, unnamed, onError };
+  const db = openDatabase({ ...common, maxConnections: options.maxConnections ?? DEFAULT_CONNECTIONS });
+  const upkeep = openDatabase({
+    ...common,
+    applicationName: "trunkline upkeep",
+    maxConnections: UPKEEP_CONNECTIONS,
+    // A connection that has died costs one renewal, not two, after which the node would count as without database.
+    queryTimeoutMs: Math.max(heartbeatIntervalMs, LEAST_UPKEEP_TIMEOUT_MS),
   });
   const close = async (): Promise<void> => {
     await listener.stop();
-    await db.close();
+    await Promise.all([db.close(), upkeep.close()]);
   };
   try {
     for (const warning of await checkDurability(db)) log.warn(warning);
-    const heartbeatIntervalMs = options.heartbeatIntervalMs ?? DEFAULT_HEARTBEAT_MS;
-    await registerNode(db, nodeId, "", heartbeatIntervalMs);
-    exchange = new Exchange({ db, nodeId, heartbeatIntervalMs, onError });
+    await registerNode(upkeep, nodeId, "", heartbeatIntervalMs);
+    exchange = new Exchange({ db, upkeep, nodeId, heartbeatIntervalMs, onError });
+    tellOutages(exchange, log, [db, upkeep]);
+    await exchange.hints.greet();
     return await serve(options, exchange, onError, close);
   } catch (error) {
     await close();
     throw error;
   }
+}
+
+/** Says when the database goes and when it is back; connections that may never answer again are given up. */
+function tellOutages({ availability }: Exchange, log: Log, databases: readonly ConnectedDatabase[]): void {
+  let since = 0;
+  availability.onChange((isDown, err) => {
+    if (isDown) {
+      since = performance.now();
+      log.error(
+        { err },
+        "the database has been away for two heartbeat intervals: not serving until it is back",
+      );
+      for (const database of databases) database.reset();
+    } else {
+      log.warn({ awayMs: Math.round(performance.now() - since) }, "the database is back: serving again");
+    }
+  });
 }
 
 async function serve(
@@ -113,12 +142,14 @@ async function serve(
   close: () => Promise<void>,
 ): Promise<Server> {
   const { log } = options;
-  const { db, nodeId } = exchange;
+  const { availability, upkeep, nodeId } = exchange;
   const maintenance = new Maintenance({ exchange, retentionMs: options.retentionMs ?? null, onError });
   const deps = serviceDeps(exchange, onError, options.maxStreamAgeMs);
   let serving = true;
   const auth = { rootKey: options.rootKey, insecure: options.insecure ?? false };
-  const forgetNode = (): Promise<void> => removeNode(db, nodeId).catch(onError);
+  const forgetNode = async (): Promise<void> => {
+    if (!availability.isDown) await removeNode(upkeep, nodeId).catch(onError);
+  };
   const listener = await listen({
     host: options.host ?? "127.0.0.1",
     port: options.port ?? DEFAULT_PORT,

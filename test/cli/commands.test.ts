@@ -1,7 +1,10 @@
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { create } from "@bufbuild/protobuf";
+import { RunSchema, RunState } from "@trunkline/proto/run";
 import type { ToolDeclarations } from "@trunkline/sdk";
+import { Peer } from "../client/support/peer.js";
 import { useStack } from "../support/stack.js";
-import { until } from "../support/until.js";
+import { until, within } from "../support/until.js";
 import type { WorkerProcess } from "../support/worker-process.js";
 import { RunningCommand, trunkline, type CommandOptions, type CommandResult } from "./command.js";
 
@@ -134,6 +137,19 @@ describe("call", () => {
     expect(await done(["calls", "show", callId])).toMatch(/^state +canceled$/m);
     expect(await done(["run", "show", callId.split("/")[0]!])).toMatch(/^state +ended$/m);
     worker.go("never");
+  });
+
+  test("Ctrl-C ends it too while the server has not said that it has the call", async () => {
+    const made = create(RunSchema, { id: "01990000-0000-7000-8000-000000000000", state: RunState.ACTIVE });
+    await using peer = await Peer.start({
+      runs: { createRun: () => ({ run: made }), endRun: () => ({ run: made }) },
+    });
+    await using call = new RunningCommand(["call", "steps"], { env: { TRUNKLINE_URL: peer.url } });
+    // It is never welcomed, so the open waits.
+    await peer.drive();
+    call.signal("SIGINT");
+    expect(await within("its end", call.ended, 5_000)).toEqual({ status: 1, signal: null });
+    expect(call.stderr).toBe("error: interrupted before the server said that it has the call\n");
   });
 
   test("what the server refuses names what is allowed, and is no result", async () => {

@@ -16,6 +16,7 @@ describe("serve", () => {
       databaseUrl: DATABASE_URL,
       rootKey: "a-root-key",
       insecure: false,
+      pooler: false,
       tls: null,
     });
   });
@@ -27,6 +28,10 @@ describe("serve", () => {
     expect(readServeConfig({ databaseUrl: "postgresql://other/x" }, env).databaseUrl).toBe(
       "postgresql://other/x",
     );
+  });
+
+  test("is told of a pooler", () => {
+    expect(readServeConfig({ pooler: true }, KEY)).toMatchObject({ pooler: true });
   });
 
   test("refuses to start with neither a key nor --insecure, and names both", () => {

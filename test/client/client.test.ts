@@ -178,11 +178,51 @@ describe("calls.settle", () => {
     await client.close();
   });
 
+  test("is sent again when the server says that it cannot take it now", async () => {
+    const { peer, client, items } = await settling([1], [Reason.OVERLOADED]);
+    await using _ = peer;
+    expect(await client.calls.settle("r1/1", { type: "tool.result" })).toBe("succeeded");
+    expect(items).toHaveLength(2);
+    await client.close();
+  });
+
   test("refuses a type that does not exist", async () => {
     const client = new Trunkline({ url: "http://127.0.0.1:1" });
     await expect(client.calls.settle("r1/1", { type: "tool.done" } as never)).rejects.toThrow(
       /^type: "tool.done"/,
     );
+  });
+});
+
+describe("an id that is missing or is no text is refused by its name, and nothing is sent", () => {
+  const result = { type: "tool.result" } as const;
+  const bad = undefined as never;
+  test.each<[field: string, ask: (client: Trunkline) => Promise<unknown>]>([
+    ["call", ({ calls }) => calls.settle(bad, result)],
+    ["call", ({ calls }) => calls.settle(null as never, result)],
+    ["call", ({ calls }) => calls.settle(7 as never, result)],
+    ["call", ({ calls }) => calls.settle("", result)],
+    ["call.run", ({ calls }) => calls.settle({ key: "k" } as never, result)],
+    ["call.key", ({ calls }) => calls.settle({ run: "r" } as never, result)],
+    ["settlement", ({ calls }) => calls.settle("r/1", bad)],
+    ["call", ({ calls }) => calls.get(bad)],
+    ["call", ({ calls }) => calls.cancel(bad)],
+    ["call", ({ calls }) => calls.issueToken(bad)],
+    ["token", ({ tasks }) => tasks.complete(bad, 1)],
+    ["token", ({ tasks }) => tasks.fail(bad, { message: "no" })],
+    ["token", ({ tasks }) => tasks.get(bad)],
+    ["run", ({ runs }) => runs.get(bad)],
+    ["run", ({ runs }) => runs.end(bad)],
+    ["run", async ({ runs }) => runs.open(bad)],
+    ["id", ({ toolsets }) => toolsets.get(bad)],
+    ["id", ({ toolsets }) => toolsets.put(bad, {})],
+    ["id", ({ toolsets }) => toolsets.delete(bad)],
+    ["tool", ({ runs }) => runs.open("r").call(bad)],
+  ])("%s of %s", async (field, ask) => {
+    const client = new Trunkline({ url: "http://127.0.0.1:1", retryFor: "1ms" });
+    const error = await ask(client).catch((thrown: unknown) => thrown);
+    expect(error).toMatchObject({ reason: "INVALID_FIELD", metadata: { field } });
+    expect(String(error)).toMatch(new RegExp(`TrunklineError: ${field}: .*allowed is`));
   });
 });
 

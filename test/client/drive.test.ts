@@ -1,10 +1,12 @@
 import { create } from "@bufbuild/protobuf";
 import { Code, ConnectError } from "@connectrpc/connect";
-import { UnwatchedSchema, type NewCall } from "@trunkline/proto/call";
+import { CallSpecSchema, UnwatchedSchema, type NewCall } from "@trunkline/proto/call";
 import { CallState, FailureKind } from "@trunkline/proto/model";
 import { ProblemSchema, Reason } from "@trunkline/proto/problem";
-import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
+import { Drive } from "../../client/src/drive.js";
 import { rawJson, ToolError, Trunkline } from "../../client/src/index.js";
+import { Endpoint } from "../../client/src/transport.js";
 import { gate } from "./support/claim.js";
 import { openedOf, outcomeOf, refusedOf } from "./support/outcome.js";
 import { Peer, type DrivePeer } from "./support/peer.js";
@@ -107,6 +109,40 @@ describe("run.call", () => {
       /^policy.totalTimeout: 5 has no unit/,
     );
     expect(peer.connections).toBe(0);
+  });
+
+  test("an open that no frame can carry is refused alone, and the others go out", async () => {
+    const drive = new Drive(new Endpoint({ url: peer.url }), {
+      warn: () => undefined,
+      cancel: () => undefined,
+    });
+    // No check of the SDK lets it pass; if one did, the stream would end again and again for everybody.
+    const bad = drive.open("r1", create(CallSpecSchema, { tool: "echo", priority: 1.5 }));
+    const good = drive.open("r1", create(CallSpecSchema, { tool: "echo" }));
+    const refusal = expect(bad).rejects.toMatchObject({ reason: "INVALID_FIELD" });
+    await peer.welcomeDrive();
+    await refusal;
+    const next = await peer.welcomeDrive();
+    next.send({ opened: [openedOf(await openOn(next), 1)] });
+    expect(await good).toMatchObject({ callId: "r1/1" });
+    await drive.close();
+  });
+
+  test("an onWarning that throws does no harm", async () => {
+    const told = vi.spyOn(console, "error").mockImplementation(() => undefined);
+    const loud = new Trunkline({
+      url: peer.url,
+      onWarning: () => {
+        throw new Error("boom");
+      },
+    });
+    const opened = loud.runs.open("r1").open("echo");
+    const stream = await peer.welcomeDrive();
+    stream.send({ opened: [{ ...openedOf(await openOn(stream), 1), noWorker: true }] });
+    expect((await opened).id).toBe("r1/1");
+    expect(told).toHaveBeenCalledWith("onWarning threw", new Error("boom"));
+    told.mockRestore();
+    await loud.close();
   });
 
   test("a refused open is the server's word", async () => {

@@ -58,6 +58,28 @@ test("a worker that is stopped lets its process end", async () => {
   expect((await ended).stdout).toBe("done\n");
 });
 
+test("a server that speaks something else does not end the client's process", async () => {
+  const { stdout } = await program(`
+    import { createServer } from "node:net";
+    const server = createServer((socket) => {
+      socket.on("error", () => undefined);
+      socket.end("HTTP/1.1 503 Service Unavailable\\r\\n\\r\\n");
+    });
+    server.listen(0, "127.0.0.1", async () => {
+      let tries = 0;
+      server.on("connection", () => { if (++tries === 4) worker.stop(); });
+      const client = new Trunkline({ url: "http://127.0.0.1:" + server.address().port, retryFor: "1ms" });
+      const worker = client.worker({ tools: { echo: () => 1 } });
+      await client.runs.create().catch((error) => console.log(error.reason));
+      await worker.done;
+      await client.close();
+      server.close();
+      console.log("alive");
+    });
+  `);
+  expect(stdout).toBe("UNAVAILABLE\nalive\n");
+});
+
 test("a refused key ends a worker's process with the reason on standard error, and not the key", async () => {
   const { Code, ConnectError } = await import("@connectrpc/connect");
   peer.refusal = new ConnectError("unknown key", Code.Unauthenticated);

@@ -36,12 +36,41 @@ describe("errorFromRpc", () => {
     [Code.PermissionDenied, "PERMISSION_DENIED", false],
     [Code.Unavailable, "UNAVAILABLE", true],
     [Code.Internal, "UNAVAILABLE", true],
+    [Code.DeadlineExceeded, "UNAVAILABLE", true],
     [Code.Unimplemented, "UNIMPLEMENTED", false],
     [Code.InvalidArgument, "INVALID_FIELD", false],
   ])("code %d without a problem has the reason %s", (code, reason, transient) => {
     const error = new ConnectError("x", code);
     expect(errorFromRpc(error, URL).reason).toBe(reason);
     expect(isTransient(error)).toBe(transient);
+  });
+
+  test("a request that cannot be written is not tried again", () => {
+    const error = new ConnectError("serialize binary: invalid int32: 1.5", Code.Internal);
+    expect(errorFromRpc(error, URL).reason).toBe("INVALID_FIELD");
+    expect(isTransient(error)).toBe(false);
+  });
+
+  test.each([
+    [
+      "80CC:error:0A00010B:SSL routines:ssl3_get_record:wrong version number:x.c:350:\n",
+      "does not speak TLS",
+    ],
+    ["Protocol error", "does not speak as a Trunkline server"],
+    ["unsupported content type text/html", "does not speak as a Trunkline server"],
+    ["http/2 stream closed with error code CANCEL (0x8)", "the connection was closed"],
+  ])("what %j means is said in plain words, in one line", (raw, plain) => {
+    const { message } = errorFromRpc(new ConnectError(raw, Code.Internal), URL);
+    expect(message).toContain(`no answer from ${URL}: `);
+    expect(message).toContain(plain);
+    expect(message).not.toContain("\n");
+  });
+
+  test("a server that does not know the request is named", () => {
+    const { message } = errorFromRpc(new ConnectError("HTTP 404", Code.Unimplemented), URL);
+    expect(message).toBe(
+      `${URL} does not know the request (HTTP 404); is it the address of a Trunkline server?`,
+    );
   });
 
   test("a reason of a newer server reads as INTERNAL", () => {

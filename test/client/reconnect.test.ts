@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import { Backoff } from "../../client/src/reconnect.js";
 
-test("tries are at most 2 s apart in the first 10 s and at most 8 s later, for ever", () => {
+test("tries are at most 2 s apart in the first 10 s and at most 8 s later, for ever (S17)", () => {
   let now = 0;
   const backoff = new Backoff(
     () => now,
@@ -28,4 +28,16 @@ test("the delays of many clients are spread over half of their length", () => {
     ).next(),
   );
   expect(delays).toEqual([50, 75, 100]);
+});
+
+test("the first tries after a node's death are spread over an interval, at most 4 s, not bunched", () => {
+  const firsts = (spreadMs: number): number[] =>
+    [0, 0.5, 1].map((random) =>
+      new Backoff(
+        () => 0,
+        () => random,
+      ).first(spreadMs),
+    );
+  expect(firsts(200)).toEqual([0, 100, 200]);
+  expect(firsts(20_000)).toEqual([0, 2_000, 4_000]);
 });

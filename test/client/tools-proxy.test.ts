@@ -29,7 +29,7 @@ describe("toolsProxy", () => {
     ]);
   });
 
-  test("awaiting, logging, comparing or writing it as JSON opens no call", async () => {
+  test("awaiting, logging, comparing it or writing it as text or JSON opens no call", async () => {
     const { tools, opened } = made();
     // eslint-disable-next-line @typescript-eslint/await-thenable -- that is what is tested
     await tools.crm;
@@ -37,7 +37,8 @@ describe("toolsProxy", () => {
     inspect(tools);
     expect(JSON.stringify({ tools })).toBe("{}");
     expect(tools.crm).toBe(tools.crm);
-    expect(Reflect.get(tools.crm, Symbol.toPrimitive)).toBeUndefined();
+    expect([tools.crm.find_customer, "x"].join()).toBe("tools.crm.find_customer,x");
+    expect(Number(tools.crm)).toBeNaN();
     expect(opened).toEqual([]);
   });
 

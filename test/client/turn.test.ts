@@ -4,13 +4,15 @@ import { OpenCallSchema, type WaitCallsRequest, type WaitCallsResponseSchema } f
 import { CallState } from "@trunkline/proto/model";
 import { afterEach, beforeEach, expect, test } from "vitest";
 import { Trunkline, TurnTimeoutError } from "../../client/src/index.js";
+import { gate } from "./support/claim.js";
 import { openedOf, outcomeOf } from "./support/outcome.js";
 import { Peer } from "./support/peer.js";
 
 let peer: Peer;
 let client: Trunkline;
 let asked: WaitCallsRequest[];
-let answers: (() => MessageInitShape<typeof WaitCallsResponseSchema>)[];
+type Answer = MessageInitShape<typeof WaitCallsResponseSchema>;
+let answers: (() => Answer | Promise<Answer>)[];
 
 beforeEach(async () => {
   asked = [];
@@ -113,8 +115,29 @@ test("a wait goes on across a restart of the server, and an abort ends it", asyn
   await expect(turn().settled({ signal: abort.signal })).rejects.toMatchObject({ name: "AbortError" });
 });
 
-test("a turn's number is a whole number of 32 bits", () => {
-  for (const number of [-1, 1.5, 2 ** 32, NaN]) {
+test("closing the client rejects a wait that is under way, at once and for good", async () => {
+  const under = gate();
+  answers = [
+    () => {
+      under.open();
+      return new Promise(() => undefined);
+    },
+  ];
+  const waiting = turn().settled();
+  const rejected = expect(waiting).rejects.toMatchObject({ name: "TrunklineError", reason: "CLOSED" });
+  await under.promise;
+  await client.close();
+  await rejected;
+  await expect(turn().settled()).rejects.toMatchObject({ reason: "CLOSED" });
+  await expect(client.runs.create()).rejects.toMatchObject({ reason: "CLOSED" });
+  expect(() => client.worker({ tools: { echo: () => 1 } })).toThrow(
+    expect.objectContaining({ reason: "CLOSED" }),
+  );
+  expect(asked).toHaveLength(1);
+});
+
+test("a turn's number is a whole number of 31 bits", () => {
+  for (const number of [-1, 1.5, 2 ** 31, NaN]) {
     expect(() => client.runs.open("r1").turn(number)).toThrow(/^turn: /);
   }
 });

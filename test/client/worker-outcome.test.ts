@@ -3,7 +3,7 @@ import { durationFromMs, timestampFromDate } from "@bufbuild/protobuf/wkt";
 import { FailureKind } from "@trunkline/proto/model";
 import { Reason } from "@trunkline/proto/problem";
 import { AckSchema, ClaimVerdict_Standing as Standing } from "@trunkline/proto/worker";
-import { describe, expect, test } from "vitest";
+import { describe, expect, test, vi } from "vitest";
 import { HostToolError, TrunklineError } from "../../client/src/index.js";
 import { ackOf, answerOn, benches, verdicts } from "./support/bench.js";
 import { claimOf, gate } from "./support/claim.js";
@@ -73,6 +73,25 @@ describe("whatever a handler does ends its call and frees its slot (S18)", () =>
       value: { kind: FailureKind.TOOL, message: "sold out", dataJson: '{"left":0}', retryable: true },
     });
     expect(bench().errors).toEqual([]);
+  });
+
+  test("an onError that rejects does no harm", async () => {
+    const told = vi.spyOn(console, "error").mockImplementation(() => undefined);
+    const worker = bench().start(
+      {
+        echo: () => {
+          throw new TypeError("boom");
+        },
+      },
+      // eslint-disable-next-line @typescript-eslint/no-misused-promises -- that is what is tested
+      { onError: () => Promise.reject(new Error("async")) },
+    );
+    const { stream } = await bench().peer.welcomeWork();
+    stream.send({ claims: [claimOf()] });
+    expect((await answerOn(stream)).outcome.case).toBe("failure");
+    await expect.poll(() => told.mock.calls).toContainEqual(["onError threw", new Error("async")]);
+    told.mockRestore();
+    expect(worker.status).toBe("connected");
   });
 
   test("an onError that throws does no harm", async () => {

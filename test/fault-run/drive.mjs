@@ -51,6 +51,7 @@ async function run() {
   if (!postgres.isOwn)
     console.log("PostgreSQL is not restarted: DATABASE_URL names the server of somebody else");
   await cluster.start();
+  console.log(`started; histories, logs and the plan: ${folder}`);
   history = new History(histories, "driver", 1);
   await writeClock(cluster.look, history);
   await rage(history);
@@ -139,11 +140,12 @@ function judge(tookMs, audited) {
     tookMs,
     commit,
     faketime: faketime !== undefined,
+    lives: cluster.lives(),
   });
   printReport(report);
   if (options.json !== null) writeFileSync(options.json, `${JSON.stringify(report, null, 2)}\n`);
   rmSync(join(folder, "postgres"), { recursive: true, force: true });
-  if (violations.length > 0 || options.keep) console.log(`histories, logs and plan: ${folder}`);
+  if (violations.length > 0 || options.keep) console.log(`kept: ${folder}`);
   else rmSync(folder, { recursive: true, force: true });
   console.log(`again: ${commandOf(options)}`);
   return violations.length > 0 ? 1 : 0;

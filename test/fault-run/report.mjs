@@ -15,8 +15,9 @@ const SHOWN_EVENTS = 14;
  * @param {number} run.tookMs
  * @param {string} run.commit
  * @param {boolean} run.faketime
+ * @param {Counts} run.lives How often programs of each kind were started.
  */
-export function makeReport({ options, events, violations, tookMs, commit, faketime }) {
+export function makeReport({ options, events, violations, tookMs, commit, faketime, lives }) {
   const rows = events.filter((event) => event.type === "row");
   const starts = events.filter((event) => event.type === "start");
   const lost = rows.filter(({ failure }) => failure?.kind === "worker_lost");
@@ -26,6 +27,7 @@ export function makeReport({ options, events, violations, tookMs, commit, faketi
     calls: rows.length,
     callsByTool: countBy(rows, ({ tool }) => tool),
     outcomes: countBy(rows, ({ state, failure }) => (failure === null ? state : `${state}: ${failure.kind}`)),
+    flow: flowOf(events),
     outcomeUnknown: rows.filter(({ failure }) => failure?.outcomeUnknown === true).length,
     lostByMode: countBy(lost, ({ mode }) => mode),
     starts: starts.length,
@@ -42,7 +44,7 @@ export function makeReport({ options, events, violations, tookMs, commit, faketi
       events.filter((event) => event.type === "worker-error"),
       ({ reason }) => reason,
     ),
-    lives: lives(events),
+    lives,
     faults: countBy(
       events.filter((event) => event.type === "fault"),
       ({ kind }) => kind,
@@ -76,6 +78,12 @@ export function printReport(report) {
   );
   say(`  refused         ${list(report.refusals)}`);
   say(`  workers told    ${list(report.workerErrors)}`);
+  const { medianPerSecond, silentSeconds, longestSilence, settledSeconds } = report.flow;
+  say(
+    `  flow            ${medianPerSecond} outcomes in a median second; none in ${silentSeconds} seconds, ` +
+      `at most ${longestSilence.seconds.toFixed(1)} s long (${list(longestSilence.faults)})`,
+  );
+  say(`  healed          the last call ended ${settledSeconds.toFixed(1)} s later`);
   const total = Object.values(report.faults).reduce((sum, count) => sum + count, 0);
   say(
     `${total} faults${report.clocksShifted ? "" : " (no clock was shifted: libfaketime is not installed)"}`,
@@ -111,13 +119,39 @@ function lineOf(event) {
 }
 
 /**
- * How many lives the processes of each kind had.
+ * How steadily harnesses were told of ends while faults went on, and which faults surround the longest silence.
  *
  * @param {readonly Event[]} events
  */
-function lives(events) {
-  const began = events.filter(({ type }) => type === "life");
-  return countBy(began, ({ p }) => p.replace(/-\d+#\d+$/, ""));
+function flowOf(events) {
+  const from = events.find(({ type }) => type === "clock")?.t ?? 0;
+  const to = events.find(({ type }) => type === "healed")?.t ?? from;
+  const all = events.flatMap(({ type, t }) => (type === "outcome" ? [t] : [])).sort((a, b) => a - b);
+  const times = all.filter((t) => t >= from && t <= to);
+  /** @type {number[]} */
+  const seconds = Array.from({ length: Math.floor((to - from) / 1_000_000) }, () => 0);
+  for (const t of times) {
+    const second = Math.floor((t - from) / 1_000_000);
+    seconds[second] = (seconds[second] ?? 0) + 1;
+  }
+  let longest = { began: from, tookUs: 0 };
+  let last = from;
+  for (const t of [...times, to]) {
+    if (t - last > longest.tookUs) longest = { began: last, tookUs: t - last };
+    last = t;
+  }
+  const around = events.filter(
+    ({ type, t }) => type === "fault" && t > longest.began - 1_000_000 && t < longest.began + longest.tookUs,
+  );
+  return {
+    settledSeconds: Math.max(0, ((all.at(-1) ?? to) - to) / 1_000_000),
+    medianPerSecond: [...seconds].sort((a, b) => a - b)[Math.floor(seconds.length / 2)] ?? 0,
+    silentSeconds: seconds.filter((count) => count === 0).length,
+    longestSilence: {
+      seconds: longest.tookUs / 1_000_000,
+      faults: countBy(around, (event) => (event.type === "fault" ? event.kind : "")),
+    },
+  };
 }
 
 /**

@@ -108,6 +108,40 @@ describe("the due sweep", () => {
     });
   });
 
+  test("a TTL that is set here brings the sweep forward", async () => {
+    const { exchange } = await nodes.start();
+    const told: number[] = [];
+    exchange.onDue((inMs) => told.push(inMs));
+    await newRun(exchange, { ttlMs: 700 });
+    await newRun(exchange);
+    expect(told).toEqual([700]);
+  });
+
+  test("the end of a run with very many calls does not hold up what else is due", async () => {
+    const { exchange } = await nodes.start();
+    const [large, small] = await Promise.all([newRun(exchange), newRun(exchange)]);
+    let finish = (): void => undefined;
+    const ending = exchange.runEndings.join(
+      large.record.id,
+      () =>
+        new Promise((resolve) => {
+          finish = resolve;
+        }),
+    );
+    await nodes.database
+      .pool()
+      .query("UPDATE runs SET state = 'ended', ended_at = now(), due_at = now() WHERE id = $1", [
+        large.record.id,
+      ]);
+    await sweepDue(exchange);
+    const late = await open(exchange, small, { policy: { totalTimeoutMs: 60_000 } });
+    await agedCall(61_000, late);
+    await sweepDue(exchange);
+    expect((await nodes.call(late)).state).toBe("failed");
+    finish();
+    await ending;
+  });
+
   test("what a node that died left of a run's end is done by another", async () => {
     const [one, two] = await Promise.all([nodes.start(), nodes.start()]);
     const run = await newRun(one.exchange);
@@ -279,6 +313,41 @@ describe("retention", () => {
         [[old, young, active].map(({ record }) => record.id)],
       );
     expect(rows.map(({ id }) => id).sort()).toEqual([young.record.id, active.record.id].sort());
+  });
+});
+
+describe("where runs are kept for ever", () => {
+  test("sessions and nodes of which nothing was heard for a day are deleted, those that hold a claim stay", async () => {
+    const { exchange } = await nodes.start();
+    const tool = newName("tool");
+    const [gone, holding, fresh] = await Promise.all([
+      attach(exchange, { tools: [newName("tool")] }),
+      attach(exchange, { tools: [tool] }),
+      attach(exchange, { tools: [newName("tool")] }),
+    ]);
+    await open(exchange, await newRun(exchange), { tool });
+    await until("the call is held", () => holding.own.held.size === 1);
+    const day = 24 * 60 * 60 * 1000;
+    for (const worker of [gone, holding]) await agedSession(day + 1_000, worker);
+    await agedSession(day - 60_000, fresh);
+    await nodes.database.pool().query(
+      `INSERT INTO nodes (id, name, interval_ms, renewed_at)
+        VALUES ('long dead', '', 200, now() - interval '25 hours'), ('just dead', '', 200, now() - interval '23 hours')`,
+    );
+    await sweepRetention(exchange, null);
+    const sessions = await nodes.database
+      .pool()
+      .query<{ id: number }>("SELECT id::int FROM sessions WHERE id = ANY ($1)", [
+        [gone, holding, fresh].map(({ own }) => own.number),
+      ]);
+    expect(sessions.rows.map(({ id }) => id).sort()).toEqual(
+      [holding, fresh].map(({ own }) => own.number).sort(),
+    );
+    const { rows } = await nodes.database.pool().query("SELECT id FROM nodes WHERE id LIKE '% dead'");
+    expect(rows).toEqual([{ id: "just dead" }]);
+    expect(
+      (await nodes.database.pool().query("SELECT FROM nodes WHERE id = $1", [exchange.nodeId])).rowCount,
+    ).toBe(1);
   });
 });
 

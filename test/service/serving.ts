@@ -132,7 +132,7 @@ async function serve(
     router.service(AdminService, adminService());
     router.service(
       Health,
-      healthService(() => serving, deps.streams),
+      healthService(() => serving, deps.streams, exchange.availability),
     );
   };
   const listener = await listen({
@@ -140,7 +140,7 @@ async function serve(
     port: 0,
     handler: connectNodeAdapter({
       routes,
-      interceptors: [serviceInterceptor(new Authenticator(auth), onError)],
+      interceptors: [serviceInterceptor(new Authenticator(auth), exchange.availability, onError)],
       readMaxBytes: 4 * 1024 * 1024,
     }),
     onError,

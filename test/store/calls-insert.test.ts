@@ -16,8 +16,8 @@ import {
   PROJECT,
   reload,
   useStore,
+  helloSession,
 } from "./fixture.js";
-import { helloSession } from "../../server/src/store/sessions.js";
 
 const store = useStore();
 

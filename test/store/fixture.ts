@@ -11,7 +11,7 @@ import { loadCalls } from "../../server/src/store/calls-read.js";
 import { endCalls, saveCalls, type SaveItem, type SaveOutcome } from "../../server/src/store/calls-save.js";
 import { openDatabase, type Database } from "../../server/src/store/database.js";
 import { createRuns, type NewRun, type RunRecord } from "../../server/src/store/runs.js";
-import { helloSession, type Hello } from "../../server/src/store/sessions.js";
+import { helloSessions, type Hello, type HelloOutcome } from "../../server/src/store/sessions.js";
 import { useDatabase, type TestDatabase } from "../support/database.js";
 
 /** The `default` project. */
@@ -85,6 +85,13 @@ export async function makeSession(db: Database, patch: Partial<Hello> = {}): Pro
   const answer = await helloSession(db, newHello(patch));
   if (answer.type !== "ok") throw new Error("the session is in use");
   return answer;
+}
+
+/** Says one hello. */
+export async function helloSession(db: Database, hello: Hello): Promise<HelloOutcome> {
+  const [outcome] = await helloSessions(db, [hello]);
+  if (outcome === undefined) throw new Error("the hello came to nothing");
+  return outcome;
 }
 
 /** A hello of a worker that nobody knows yet. */

@@ -3,9 +3,7 @@ import type { Call } from "../../server/src/core/call.js";
 import { resolvePolicy, type PolicyPatch } from "../../server/src/core/policy.js";
 import {
   aliveNodes,
-  closeSession,
   detachSessions,
-  helloSession,
   lapsedClaims,
   registerNode,
   removeNode,
@@ -16,6 +14,7 @@ import {
 } from "../../server/src/store/sessions.js";
 import {
   apply,
+  helloSession,
   makeRun,
   makeSession,
   newHello,
@@ -143,7 +142,7 @@ describe("helloSession", () => {
     test("takes over a session that drained", async () => {
       const hello = newHello();
       const session = await makeSession(store.db, hello);
-      await closeSession(store.db, session.number, session.epoch);
+      await detachSessions(store.db, [{ ...session, how: "done" }]);
       expect(await again(hello, { nodeId: "node-2" })).toMatchObject({ type: "ok", takenOver: true });
     });
   });
@@ -158,7 +157,7 @@ describe("what a node does with an old epoch", () => {
     await pass(100, ["calls", "sessions"]);
     expect(await renew(old, 0)).toEqual([]);
     await detachSessions(store.db, [{ ...old, how: "closed" }]);
-    await closeSession(store.db, old.number, old.epoch);
+    await detachSessions(store.db, [{ ...old, how: "done" }]);
     const { rows } = await store.database
       .pool()
       .query("SELECT state, detached_at FROM sessions WHERE id = $1", [now.number]);

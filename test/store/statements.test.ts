@@ -11,7 +11,7 @@ const OWNED = new Set(["runs", "calls", "sessions", "toolsets", "toolset_version
  */
 const SWEEPS = new Set([
   ...["due_take", "due_next", "runs_due", "leases_lapsed", "leases_of_sessions"],
-  ...["session_renew", "session_detach", "session_close"],
+  ...["session_renew", "session_detach"],
   ...["retention_old_runs", "retention_delete_calls", "retention_delete_sessions"],
 ]);
 

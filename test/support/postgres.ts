@@ -69,10 +69,12 @@ export async function startTestPostgres(options: { readonly durable?: boolean } 
 }
 
 /**
+ * Sees to it that the server of the folder ends, and the folder goes, with this process.
+ *
  * Starts a shell that waits until this process has died, however that came about, and then stops the
  * server of the folder and removes it. It learns of the death by the end of its standard input.
  */
-function watchOverMe(dataDir: string): { dismiss(): Promise<void> } {
+export function watchOverMe(dataDir: string): { dismiss(): Promise<void> } {
   const script = `
     read -r word && exit 0
     pid=$(head -n 1 "$1/postmaster.pid" 2>/dev/null) && kill -INT "$pid"

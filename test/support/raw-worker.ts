@@ -20,6 +20,19 @@ interface Received {
   readonly revoked: Revocation;
 }
 
+/** Who a worker says that it is. */
+export interface WorkerIdentity {
+  readonly sessionId: string;
+  /** Of its process. */
+  readonly nonce: string;
+}
+
+/** A worker that nobody has seen yet. */
+export const newIdentity = (): WorkerIdentity => ({
+  sessionId: randomUUID(),
+  nonce: randomBytes(16).toString("hex"),
+});
+
 /** A worker that sends what the test gives it, whatever the SDK would think of that. */
 export class RawWorker implements AsyncDisposable {
   /** Resolves when the stream is over; with what ended it, if that was an error. */
@@ -42,12 +55,29 @@ export class RawWorker implements AsyncDisposable {
     );
   }
 
-  /** Says hello; resolves at the welcome. */
-  static async connect(url: string, tools: readonly string[], slots = 100): Promise<RawWorker> {
-    const worker = new RawWorker(url);
-    const nonce = randomBytes(16).toString("hex");
-    worker.send({ hello: { sessionId: randomUUID(), nonce, worker: "raw", tools: [...tools], slots } });
+  /** Says hello, as a new process or as the one that is named; resolves at the welcome. */
+  static async connect(
+    url: string,
+    tools: readonly string[],
+    slots = 100,
+    who: WorkerIdentity = newIdentity(),
+  ): Promise<RawWorker> {
+    const worker = RawWorker.hello(url, tools, slots, who);
     await worker.frame("the welcome", ({ welcome }) => welcome !== undefined);
+    return worker;
+  }
+
+  /** Says hello, naming these claims, and waits for nothing. */
+  static hello(
+    url: string,
+    tools: readonly string[],
+    slots: number,
+    who: WorkerIdentity,
+    named: readonly Claim[] = [],
+  ): RawWorker {
+    const worker = new RawWorker(url);
+    const claims = named.map(({ claimId, callId }) => ({ claimId, callId }));
+    worker.send({ hello: { ...who, worker: "raw", tools: [...tools], slots, claims } });
     return worker;
   }
 

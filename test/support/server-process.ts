@@ -14,6 +14,8 @@ export interface ServerProcessOptions {
   readonly port?: number;
   /** Default 200 ms, so that leases can be short. */
   readonly heartbeatInterval?: string;
+  /** More of its command line. */
+  readonly flags?: readonly string[];
   /** More of its environment. */
   readonly env?: NodeJS.ProcessEnv;
 }
@@ -57,9 +59,9 @@ export class ServerProcess implements AsyncDisposable {
 
   /** Starts it again, on the same port; resolves when it serves. */
   async start(): Promise<void> {
-    const { databaseUrl, heartbeatInterval = "200ms", env } = this.#options;
-    const flags = ["--insecure", "--port", String(this.#port), "--heartbeat-interval", heartbeatInterval];
-    const child = spawn(process.execPath, [PROGRAM, "serve", ...flags], {
+    const { databaseUrl, heartbeatInterval = "200ms", flags = [], env } = this.#options;
+    const usual = ["--insecure", "--port", String(this.#port), "--heartbeat-interval", heartbeatInterval];
+    const child = spawn(process.execPath, [PROGRAM, "serve", ...usual, ...flags], {
       env: cleanEnvironment({ DATABASE_URL: databaseUrl, ...env }),
       stdio: ["ignore", "pipe", "pipe"],
     });
@@ -72,6 +74,15 @@ export class ServerProcess implements AsyncDisposable {
     );
     if (ready === undefined) throw new Error(`the server did not start: ${started.stderr}`);
     this.#port = Number(new URL(ready).port);
+  }
+
+  /** Stops it in its tracks (SIGSTOP), until {@link resume}. */
+  pause(): void {
+    this.#process?.pause();
+  }
+
+  resume(): void {
+    this.#process?.resume();
   }
 
   /** Ends it without a last word (SIGKILL). */

@@ -11,35 +11,53 @@ interface Link {
 
 /**
  * Stands between clients and a server, and does to their connections what networks do. Bytes that it holds
- * when a connection ends are lost, as those in a broken network are.
+ * when a connection ends are lost, as those in a broken network are. Before several servers it is a balancer:
+ * each connection goes to the next of them that takes it.
  */
 export class TcpProxy implements AsyncDisposable {
   readonly #listener: Server;
-  readonly #targetPort: number;
+  #targetPorts: readonly number[];
+  #turn = 0;
   readonly #links = new Set<Link>();
+  readonly #stranded = new Set<Link>();
   readonly #held = new Set<Direction>();
   #refusing = false;
+  #idleMs: number | undefined;
   /** Connections that were let through so far. */
   connections = 0;
 
-  private constructor(targetPort: number) {
-    this.#targetPort = targetPort;
+  private constructor(targetPorts: readonly number[]) {
+    this.#targetPorts = targetPorts;
     this.#listener = createServer({ allowHalfOpen: true, noDelay: true }, (client) => {
       this.#accept(client);
     });
   }
 
   /** Listens on a free port, and lets through what comes. */
-  static async start(targetPort: number): Promise<TcpProxy> {
-    const proxy = new TcpProxy(targetPort);
+  static async start(...targetPorts: readonly number[]): Promise<TcpProxy> {
+    const proxy = new TcpProxy(targetPorts);
     proxy.#listener.listen(0, "127.0.0.1");
     await once(proxy.#listener, "listening");
     return proxy;
   }
 
-  get url(): string {
+  get port(): number {
     // What Node documents of a TCP server.
-    return `http://127.0.0.1:${(this.#listener.address() as AddressInfo).port}`;
+    return (this.#listener.address() as AddressInfo).port;
+  }
+
+  get url(): string {
+    return `http://127.0.0.1:${this.port}`;
+  }
+
+  /** Connections that are open now. */
+  get open(): number {
+    return this.#links.size;
+  }
+
+  /** Sends connections to these servers from now on; those that are open stay where they are. */
+  aim(...targetPorts: readonly number[]): void {
+    this.#targetPorts = targetPorts;
   }
 
   /** Keeps what goes in this direction, on all connections, those to come too; the other side sees silence. */
@@ -52,6 +70,19 @@ export class TcpProxy implements AsyncDisposable {
   blackHole(): void {
     this.hold("up");
     this.hold("down");
+  }
+
+  /**
+   * Makes black holes of the connections that are open: no byte and no end passes any more, for ever. New ones
+   * are let through.
+   */
+  strand(): void {
+    for (const link of this.#links) {
+      this.#stranded.add(link);
+      source(link, "up").resume();
+      source(link, "down").resume();
+    }
+    this.#links.clear();
   }
 
   /** Lets go of what was held, and lets through again. */
@@ -77,6 +108,18 @@ export class TcpProxy implements AsyncDisposable {
     this.#links.clear();
   }
 
+  /** Resets connections on which nothing has passed, in either direction, for so long. */
+  cutIdle(ms: number): void {
+    this.#idleMs = ms;
+    for (const { client, server } of this.#links) for (const socket of [client, server]) this.#watch(socket);
+  }
+
+  #watch(socket: Socket): void {
+    if (this.#idleMs === undefined) return;
+    // Node counts what is written and what is read.
+    socket.setTimeout(this.#idleMs, () => socket.resetAndDestroy());
+  }
+
   /** Refuses new connections until {@link admit}. */
   refuse(): void {
     this.#refusing = true;
@@ -87,10 +130,11 @@ export class TcpProxy implements AsyncDisposable {
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
-    for (const { client, server } of this.#links) {
+    for (const { client, server } of [...this.#links, ...this.#stranded]) {
       client.destroy();
       server.destroy();
     }
+    this.#stranded.clear();
     this.#listener.close();
     await once(this.#listener, "close");
   }
@@ -102,18 +146,42 @@ export class TcpProxy implements AsyncDisposable {
       return;
     }
     this.connections++;
-    const server = connect({ port: this.#targetPort, host: "127.0.0.1", allowHalfOpen: true, noDelay: true });
-    const link: Link = { client, server };
+    const from = this.#turn++ % this.#targetPorts.length;
+    this.#reach(client, [...this.#targetPorts.slice(from), ...this.#targetPorts.slice(0, from)]);
+  }
+
+  /** Connects to the first of the servers that is there. */
+  #reach(client: Socket, [port, ...others]: readonly number[]): void {
+    if (port === undefined || client.destroyed) {
+      client.resetAndDestroy();
+      return;
+    }
+    const server = connect({ port, host: "127.0.0.1", allowHalfOpen: true, noDelay: true });
+    const refused = (): void => this.#reach(client, others);
+    server.once("error", refused);
+    server.once("connect", () => {
+      server.off("error", refused);
+      this.#join({ client, server });
+    });
+  }
+
+  #join(link: Link): void {
+    const { client, server } = link;
+    if (client.destroyed) {
+      server.destroy();
+      return;
+    }
     this.#links.add(link);
+    for (const socket of [client, server]) this.#watch(socket);
     this.#carry(link, "up");
     this.#carry(link, "down");
     for (const [socket, other] of [
       [client, server],
       [server, client],
     ] as const) {
-      socket.on("error", () => other.destroy());
+      socket.on("error", () => undefined);
       socket.on("close", () => {
-        other.destroy();
+        if (!this.#stranded.has(link)) other.destroy();
         this.#links.delete(link);
       });
     }

@@ -56,6 +56,11 @@ export async function throughout(ms: number, look: Look<unknown>): Promise<void>
   await look();
 }
 
+/** Lets time pass: what a handler takes, or how long an outage lasts. Not for waiting until something is there. */
+export async function lasting(ms: number): Promise<void> {
+  await delay(ms);
+}
+
 /** A point in time up to `maxMs` from now, for races that have to be met at every point. */
 export async function somewhereWithin(maxMs: number): Promise<void> {
   await delay(Math.random() * maxMs);

@@ -82,9 +82,10 @@ export class WorkerProcess extends TestProcess {
   readonly #send: (command: WorkerCommand) => void;
   #pings = 0;
 
-  constructor(options: WorkerProgramOptions) {
+  /** With more of its environment, if any is given. */
+  constructor(options: WorkerProgramOptions, env: NodeJS.ProcessEnv = {}) {
     const child = fork(PROGRAM, [JSON.stringify(options)], {
-      env: cleanEnvironment(),
+      env: cleanEnvironment(env),
       execArgv: [],
       stdio: ["ignore", "inherit", "pipe", "ipc"],
     });

@@ -39,7 +39,7 @@ interface CallFlags {
   readonly atMostOnce?: boolean;
 }
 
-const MAX_TURN = 2 ** 32 - 1;
+const MAX_TURN = 2 ** 31 - 1;
 const MAX_ATTEMPTS = 1_000;
 
 /** Adds `trunkline call`: opens one call and waits for its end. */
@@ -109,10 +109,12 @@ async function call({ client, output }: ClientContext, request: Request): Promis
   const signals = listenForStop();
   const interrupted = signals.first.then(() => undefined);
   try {
-    const handle = await open(run, request);
-    const outcome = await Promise.race([handle.outcome(), interrupted]);
-    if (outcome === undefined) await cancel(handle, output);
-    else report(output, outcome);
+    // The server may be away from here on, and an open waits for it.
+    const handle = await Promise.race([open(run, request), interrupted]);
+    const outcome = await Promise.race([handle?.outcome(), interrupted]);
+    if (outcome !== undefined) report(output, outcome);
+    else if (handle !== undefined) await cancel(handle, output);
+    else tellInterrupted(output, "interrupted before the server said that it has the call", {});
   } finally {
     if (flags.run === undefined) await run.end();
     signals.dispose();
@@ -153,8 +155,11 @@ function policyOf({ timeout, attemptTimeout, maxAttempts, atMostOnce }: CallFlag
 
 async function cancel(handle: CallHandle, output: Output): Promise<void> {
   const state = await handle.cancel();
-  const message = `interrupted; call ${handle.id} is ${state}`;
-  if (output.json) output.errorDocument({ reason: "CANCELED", message, metadata: { id: handle.id, state } });
+  tellInterrupted(output, `interrupted; call ${handle.id} is ${state}`, { id: handle.id, state });
+}
+
+function tellInterrupted(output: Output, message: string, metadata: Readonly<Record<string, string>>): void {
+  if (output.json) output.errorDocument({ reason: "CANCELED", message, metadata });
   else output.error(message);
   process.exitCode = 1;
 }

@@ -34,7 +34,7 @@ interface ListFlags {
   readonly limit?: number;
 }
 
-const MAX_TURN = 2 ** 32 - 1;
+const MAX_TURN = 2 ** 31 - 1;
 
 /** Adds `trunkline calls`: calls as they stand. */
 export function addCalls(program: Command): void {

@@ -12,6 +12,7 @@ const PROBLEMS: Readonly<Record<string, string>> = {
   "28000": "the user was refused",
   "3D000": "there is no such database: create it first",
   "42501": "the user may not create tables there: grant it CREATE on the database and its schema",
+  "25006": "it takes no writes: is it a standby?",
   "53300": "it has no connections left",
 };
 

@@ -32,7 +32,12 @@ export function addServe(program: Command): void {
       .option("--host <host>", "name or address to listen on, 0.0.0.0 for all (default: 127.0.0.1)")
       .option("--tls-cert <file>", "PEM certificate with its chain; the port then speaks TLS only")
       .option("--tls-key <file>", "PEM private key of the certificate")
-      .option("--insecure", "serve everybody without a key"),
+      .option("--insecure", "serve everybody without a key")
+      .option(
+        "--pooler",
+        "the database is behind a pooler in transaction mode: prepare nothing, listen to nothing, and find " +
+          "what other nodes do by polling (default: found out at the start)",
+      ),
   )
     .addHelpText("after", EXAMPLE)
     .action(async (flags: ServeFlags, command: Command) => {
@@ -44,10 +49,13 @@ export function addServe(program: Command): void {
 async function serve(config: ServeConfig, output: Output): Promise<void> {
   const tls = await readTls(config.tls);
   const log = createLog(config.logLevel);
-  const { databaseUrl, rootKey, insecure } = config;
+  const { databaseUrl, rootKey, insecure, pooler } = config;
   if (insecure) log.warn("--insecure: whoever reaches this port has all rights, with and without a key");
   const signals = listenForStop();
-  const options = { ...commonOptions(config, log), databaseUrl, rootKey, insecure, ...(tls && { tls }) };
+  const common = commonOptions(config, log);
+  // Without the flag the start finds out.
+  const known = { ...(tls && { tls }), ...(pooler && { pooler }) };
+  const options = { ...common, databaseUrl, rootKey, insecure, ...known };
   try {
     await serveUntilStopped(options, output, signals);
   } finally {

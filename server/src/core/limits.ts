@@ -33,6 +33,13 @@ export const LIMITS = {
   /** Opens that one Drive stream may have waiting, by number and by bytes. */
   driveOpens: 10_000,
   driveBytes: 16 * 1024 * 1024,
+  /** Opens of all clients that wait for the database at one node; more are refused as OVERLOADED. */
+  opensWaiting: 50_000,
+  opensWaitingBytes: 128 * 1024 * 1024,
+  /** Unary requests that one node works on, waits not counted; more are refused as OVERLOADED. */
+  requestsInFlight: 2_000,
+  /** Unary waits at one node; more are refused as OVERLOADED. */
+  waitsInFlight: 20_000,
   /** Unary answers are cut into pages of this size. */
   pageBytes: 4 * 1024 * 1024,
   pageItems: 1_000,

@@ -21,6 +21,6 @@ export function claimLost(call: Call, claimId: string): Decision {
 export function staleAttempt(call: Call, attempt: number): Decision {
   return refuse(
     "STALE_ATTEMPT",
-    `attempt ${attempt} of call ${formatCallId(call)} was replaced by attempt ${call.attempt}`,
+    `attempt ${attempt} of call ${formatCallId(call)} is not its last one, which is ${call.attempt}`,
   );
 }

@@ -1,5 +1,6 @@
 import { TrunklineError } from "../core/error.js";
 import { classifyError } from "../store/database.js";
+import { overloaded } from "./overload.js";
 
 /** How a {@link Batcher} writes. */
 export interface BatcherOptions<Item, Result> {
@@ -15,6 +16,10 @@ export interface BatcherOptions<Item, Result> {
   readonly maxInFlight?: number;
   /** How long a batch whose outcome is unknown is sent again before it is given up. Default 10 s. */
   readonly resendMs?: number;
+  /** Items that may wait for a batch; more are refused as OVERLOADED. Default: no bound. */
+  readonly maxWaiting?: number;
+  /** Their bytes, unless one item is larger. Default: no bound. */
+  readonly maxWaitingBytes?: number;
 }
 
 interface Waiting<Item, Result> {
@@ -38,6 +43,7 @@ const RETRIES = 10;
 export class Batcher<Item, Result> {
   readonly #options: Required<BatcherOptions<Item, Result>>;
   #waiting: Waiting<Item, Result>[] = [];
+  #waitingBytes = 0;
   #inFlight = 0;
   #scheduled = false;
 
@@ -47,6 +53,8 @@ export class Batcher<Item, Result> {
       maxBytes: DEFAULT_MAX_BYTES,
       maxInFlight: DEFAULT_IN_FLIGHT,
       resendMs: DEFAULT_RESEND_MS,
+      maxWaiting: Infinity,
+      maxWaitingBytes: Infinity,
       ...options,
     };
   }
@@ -59,9 +67,13 @@ export class Batcher<Item, Result> {
   /**
    * Adds an item to the next batch; resolves after its commit.
    *
-   * @throws TrunklineError UNAVAILABLE when the outcome stays unknown; what the item's data caused.
+   * @throws TrunklineError UNAVAILABLE when the outcome stays unknown; OVERLOADED when too much waits; what the
+   *   item's data caused.
    */
   push(item: Item): Promise<Result> {
+    const bytes = this.#options.sizeOf(item);
+    if (this.#isFull(bytes)) return Promise.reject(overloaded());
+    this.#waitingBytes += bytes;
     return new Promise((resolve, reject) => {
       this.#waiting.push({ item, resolve, reject });
       if (this.#scheduled || this.#inFlight >= this.#options.maxInFlight) return;
@@ -72,6 +84,12 @@ export class Batcher<Item, Result> {
         this.#flush();
       });
     });
+  }
+
+  #isFull(bytes: number): boolean {
+    const { maxWaiting, maxWaitingBytes } = this.#options;
+    const { length } = this.#waiting;
+    return length >= maxWaiting || (length > 0 && this.#waitingBytes + bytes > maxWaitingBytes);
   }
 
   #flush(): void {
@@ -90,10 +108,12 @@ export class Batcher<Item, Result> {
     let bytes = 0;
     let count = 0;
     for (const { item } of this.#waiting) {
-      bytes += sizeOf(item);
-      if (count === maxItems || (count > 0 && bytes > maxBytes)) break;
+      const size = sizeOf(item);
+      if (count === maxItems || (count > 0 && bytes + size > maxBytes)) break;
+      bytes += size;
       count++;
     }
+    this.#waitingBytes -= bytes;
     if (count === this.#waiting.length) {
       const all = this.#waiting;
       this.#waiting = [];
@@ -149,8 +169,9 @@ function pause(ms: number): Promise<void> {
 
 /** What the caller is told of a batch that could not be written. */
 function asRefusal(error: unknown): unknown {
-  if (error instanceof TrunklineError) return error;
-  switch (classifyError(error)) {
+  const kind = classifyError(error);
+  if (error instanceof TrunklineError && kind === "fatal") return error;
+  switch (kind) {
     case "lost":
     case "retry":
       return new TrunklineError("UNAVAILABLE", "the database cannot be reached; try again", {

@@ -36,8 +36,9 @@ interface Queue {
 }
 
 const DEFAULT_FRESH_MS = 1_000;
-/** Slots of one claim round. */
+/** Slots of one claim round: so many, and so few that their inputs fit, if they are as large as the last ones. */
 const ROUND_SLOTS = 500;
+const ROUND_BYTES = 16 * 1024 * 1024;
 
 /**
  * Brings calls and free slots together. A new call goes straight to a session with credit when its tool's
@@ -49,6 +50,7 @@ export class Dispatch {
   readonly #queues = new Map<string, Queue>();
   readonly #rounds = new Set<string>();
   #roundsWanted = false;
+  #roundSlots = ROUND_SLOTS;
   #stopped = false;
 
   constructor(options: DispatchOptions) {
@@ -88,6 +90,18 @@ export class Dispatch {
     this.#refresh(session);
   }
 
+  /** Chooses a session no more until {@link resume}: it does not read what it was sent. */
+  pause(session: Session): void {
+    session.stalled = true;
+    for (const key of session.queueKeys) this.#queues.get(key)?.ready.delete(session);
+  }
+
+  /** Chooses a session again. */
+  resume(session: Session): void {
+    session.stalled = false;
+    this.#refresh(session);
+  }
+
   /** Takes a session with room for a new call, if its tool's queue is known to be empty. */
   assign(
     call: Pick<CallFacts, "projectId" | "namespace" | "tool">,
@@ -107,8 +121,14 @@ export class Dispatch {
     return null;
   }
 
+  /** The row of a new call is written, and its claim was offered. */
+  offered({ session }: Assignment): void {
+    session.settled();
+  }
+
   /** Gives a credit back: no row was written for it. */
   putBack({ session, epoch }: Assignment): void {
+    session.settled();
     if (session.epoch === epoch && session.stream !== null) this.grant(session, 1);
   }
 
@@ -168,10 +188,11 @@ export class Dispatch {
   /** Takes one credit, and moves the session behind the others. */
   #take(session: Session): void {
     session.credit--;
+    session.assigned++;
     for (const key of session.queueKeys) {
       const ready = this.#queues.get(key)?.ready;
       ready?.delete(session);
-      if (session.credit > 0) ready?.add(session);
+      if (session.hasRoom()) ready?.add(session);
     }
   }
 
@@ -239,6 +260,7 @@ export class Dispatch {
       this.#options.onError(error);
     }
     this.#rounds.delete(key);
+    if (claimed.length > 0) this.#roundSlots = slotsThatFit(claimed);
     this.#settle(slots, claimed);
     // A failed round is taken up again by the next poll.
     if (failed) return;
@@ -255,10 +277,11 @@ export class Dispatch {
 
   #takeSlots(sessions: readonly Session[]): Assignment[] {
     const slots: Assignment[] = [];
-    for (let taken = true; taken && slots.length < ROUND_SLOTS;) {
+    const most = this.#roundSlots;
+    for (let taken = true; taken && slots.length < most;) {
       taken = false;
       for (const session of sessions) {
-        if (!session.hasRoom() || slots.length === ROUND_SLOTS) continue;
+        if (!session.hasRoom() || slots.length === most) continue;
         this.#take(session);
         slots.push({ session, claimId: randomId(), epoch: session.epoch });
         taken = true;
@@ -274,6 +297,7 @@ export class Dispatch {
       if (slot === undefined) continue;
       used.add(row.slot);
       this.#options.onClaimed(slot, row);
+      slot.session.settled();
     }
     slots.forEach((slot, index) => {
       if (!used.has(index)) this.#giveBack(slot);
@@ -282,10 +306,17 @@ export class Dispatch {
 
   /** As {@link putBack}, but asks for no round: the one that just ended found nothing. */
   #giveBack({ session, epoch }: Assignment): void {
+    session.settled();
     if (session.epoch !== epoch || session.stream === null) return;
     session.credit++;
     if (session.hasRoom()) for (const key of session.queueKeys) this.#queues.get(key)?.ready.add(session);
   }
+}
+
+function slotsThatFit(claimed: readonly ClaimedRow[]): number {
+  let bytes = 0;
+  for (const { record } of claimed) bytes += record.inputJson.length;
+  return Math.max(1, Math.min(ROUND_SLOTS, Math.floor((ROUND_BYTES * claimed.length) / Math.max(1, bytes))));
 }
 
 function markFilled(queue: Queue): void {

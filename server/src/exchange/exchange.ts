@@ -5,11 +5,13 @@ import type { ClaimedRow } from "../store/calls-claim.js";
 import type { Database } from "../store/database.js";
 import type { Hint } from "../store/notify.js";
 import type { CallRecord } from "../store/rows.js";
+import { Availability } from "./availability.js";
 import { CallWriter, type Applied, type Committed } from "./call-writer.js";
 import { Dispatch, type Assignment } from "./dispatch.js";
 import { Heartbeats } from "./heartbeats.js";
 import { Hints } from "./hints.js";
 import { Opener, type Born, type OpenOutcome, type OpenRequest } from "./opener.js";
+import { RunEndings } from "./run-endings.js";
 import { Runs } from "./runs.js";
 import { Sessions } from "./sessions.js";
 import { spanParent } from "./trace.js";
@@ -18,6 +20,8 @@ import { Waiters } from "./waiters.js";
 /** What an exchange is given. */
 export interface ExchangeOptions {
   readonly db: Database;
+  /** Connections of their own for what keeps the node and its sessions alive. Default: `db`. */
+  readonly upkeep?: Database;
   /** This node's id, new at every start. */
   readonly nodeId: string;
   readonly heartbeatIntervalMs: number;
@@ -30,9 +34,12 @@ export interface ExchangeOptions {
  */
 export class Exchange {
   readonly db: Database;
+  readonly upkeep: Database;
   readonly nodeId: string;
   readonly heartbeatIntervalMs: number;
+  readonly availability: Availability;
   readonly runs: Runs;
+  readonly runEndings = new RunEndings();
   readonly waiters: Waiters;
   readonly dispatch: Dispatch;
   readonly sessions: Sessions;
@@ -45,12 +52,15 @@ export class Exchange {
 
   constructor(options: ExchangeOptions) {
     const { db, nodeId, heartbeatIntervalMs, onError } = options;
+    const { upkeep = db } = options;
     this.db = db;
+    this.upkeep = upkeep;
+    this.availability = new Availability(heartbeatIntervalMs);
     this.nodeId = nodeId;
     this.heartbeatIntervalMs = heartbeatIntervalMs;
     this.#onError = onError;
-    this.runs = new Runs(db);
-    this.hints = new Hints({ db, nodeId, onError });
+    this.runs = new Runs(db, (inMs) => this.#dueIn(inMs));
+    this.hints = new Hints({ db, nodeId, intervalMs: heartbeatIntervalMs, onError });
     this.waiters = new Waiters(db);
     this.dispatch = new Dispatch({
       db,
@@ -59,11 +69,12 @@ export class Exchange {
     });
     const apply = (ref: CallRef, event: CallEvent): Promise<Applied> => this.apply(ref, event, null);
     this.sessions = new Sessions({
-      db,
+      upkeep,
       nodeId,
       heartbeatIntervalMs,
       dispatch: this.dispatch,
       apply,
+      load: (ref) => this.load(ref),
       onError,
     });
     this.heartbeats = new Heartbeats({ db, heartbeatIntervalMs, sessions: this.sessions, apply, onError });
@@ -73,11 +84,6 @@ export class Exchange {
       onCommit: (committed) => this.#committed(committed),
     });
     this.#opener = new Opener({ db, dispatch: this.dispatch, onBorn: (born) => this.#born(born) });
-  }
-
-  /** Opens that wait to be written: what load is shed by. */
-  get waitingOpens(): number {
-    return this.#opener.waiting;
   }
 
   /** Opens a call; see {@link Opener.open}. */
@@ -96,7 +102,8 @@ export class Exchange {
   }
 
   /** What another node says to have done: looked at now, and not only when the next poll comes. */
-  heard({ queued, ended }: Hint): void {
+  heard({ node, queued, ended }: Hint): void {
+    if (node !== "") this.hints.othersAlive = true;
     if (queued === null) this.dispatch.wakeAll();
     else for (const [projectId, tool] of queued) this.dispatch.wake(projectId, tool);
     this.waiters.lookAt(ended).catch(this.#onError);

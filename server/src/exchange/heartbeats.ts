@@ -1,7 +1,9 @@
 import type { CallRef } from "../core/call.js";
+import { TrunklineError } from "../core/error.js";
 import type { CallEvent } from "../core/event.js";
 import { saveProgress } from "../store/calls-save.js";
 import type { Database } from "../store/database.js";
+import { Batcher } from "./batcher.js";
 import type { Applied } from "./call-writer.js";
 import type { HeldClaim, Session } from "./session.js";
 import type { Sessions } from "./sessions.js";
@@ -10,6 +12,10 @@ import type { Sessions } from "./sessions.js";
 export interface Progress {
   readonly claimId: string;
   readonly progressJson: string;
+}
+
+interface StoredProgress extends Progress {
+  readonly ref: CallRef;
 }
 
 /** What the heartbeats are given. */
@@ -23,13 +29,29 @@ export interface HeartbeatsOptions {
 
 /** An offer that was neither accepted nor named for so many intervals is taken back. */
 const UNHEARD_INTERVALS = 3;
+const ROUGH_BYTES = 100;
+const PROGRESS_WAITING = 20_000;
+const PROGRESS_WAITING_BYTES = 16 * 1024 * 1024;
 
 /** What workers say of the claims that they hold, so that none is alive on one channel and deaf on another. */
 export class Heartbeats {
   readonly #options: HeartbeatsOptions;
+  readonly #progress: Batcher<StoredProgress, true>;
 
   constructor(options: HeartbeatsOptions) {
     this.#options = options;
+    this.#progress = new Batcher({
+      write: async (items) => {
+        await saveProgress(options.db, latest(items));
+        return items.map(() => true);
+      },
+      sizeOf: ({ progressJson }) => ROUGH_BYTES + progressJson.length,
+      maxInFlight: 1,
+      // Only for display: what cannot be stored now is out of date soon.
+      resendMs: 0,
+      maxWaiting: PROGRESS_WAITING,
+      maxWaitingBytes: PROGRESS_WAITING_BYTES,
+    });
   }
 
   /**
@@ -77,12 +99,21 @@ export class Heartbeats {
   }
 
   #keep(session: Session, progress: readonly Progress[]): void {
-    const items = new Map<string, { ref: CallRef; claimId: string; progressJson: string }>();
     for (const { claimId, progressJson } of progress) {
       const held = session.held.get(claimId);
-      if (held !== undefined) items.set(claimId, { ref: held.call, claimId, progressJson });
+      if (held === undefined) continue;
+      this.#progress.push({ ref: held.call, claimId, progressJson }).catch((error: unknown) => {
+        if (!isPassing(error)) this.#options.onError(error);
+      });
     }
-    if (items.size === 0) return;
-    saveProgress(this.#options.db, [...items.values()]).catch(this.#options.onError);
   }
+}
+
+/** One row may be in a statement once: the last word counts. */
+function latest(items: readonly StoredProgress[]): StoredProgress[] {
+  return [...new Map(items.map((item) => [item.claimId, item])).values()];
+}
+
+function isPassing(error: unknown): boolean {
+  return error instanceof TrunklineError && (error.reason === "UNAVAILABLE" || error.reason === "OVERLOADED");
 }

@@ -1,12 +1,15 @@
 import type { Call } from "../core/call.js";
 import type { Database } from "../store/database.js";
 import { sendHint, type Hint } from "../store/notify.js";
+import { aliveNodes } from "../store/sessions.js";
 import { callKey } from "./call-key.js";
 
 /** What the hints are given. */
 export interface HintsOptions {
   readonly db: Database;
   readonly nodeId: string;
+  /** The heartbeat interval, by which nodes count as alive. */
+  readonly intervalMs: number;
   readonly onError: (error: unknown) => void;
 }
 
@@ -27,6 +30,16 @@ export class Hints {
 
   constructor(options: HintsOptions) {
     this.#options = options;
+  }
+
+  /**
+   * Tells the other nodes, if there are any, that this one is here: they send hints from now on, and do not find
+   * out by their next look only.
+   */
+  async greet(): Promise<void> {
+    const { db, nodeId, intervalMs } = this.#options;
+    this.othersAlive = (await aliveNodes(db, intervalMs)) > 1;
+    if (this.othersAlive) await sendHint(db, { node: nodeId, queued: [], ended: [] });
   }
 
   /** A call was queued that no session of this node could take. */

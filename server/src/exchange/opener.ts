@@ -1,6 +1,7 @@
 import { isEnded, type Call, type CallFacts, type Executor } from "../core/call.js";
 import { TrunklineError } from "../core/error.js";
 import type { Timers } from "../core/event.js";
+import { LIMITS } from "../core/limits.js";
 import { samePolicy, type Policy } from "../core/policy.js";
 import { birth } from "../core/transition.js";
 import { insertCalls, type InsertOutcome, type NewCallRow } from "../store/calls-insert.js";
@@ -74,18 +75,16 @@ export class Opener {
       write: async (rows, again) =>
         (await insertCalls(options.db, rows)).map((outcome) => ({ outcome, again })),
       sizeOf: (row) => ROUGH_ROW_BYTES + row.inputJson.length,
+      maxWaiting: LIMITS.opensWaiting,
+      maxWaitingBytes: LIMITS.opensWaitingBytes,
     });
-  }
-
-  /** Opens that wait to be written. */
-  get waiting(): number {
-    return this.#inserts.waiting;
   }
 
   /**
    * Opens a call; resolves after its commit.
    *
-   * @throws TrunklineError RUN_ENDED; KEY_REUSED when the key names a call with other content; UNAVAILABLE.
+   * @throws TrunklineError RUN_ENDED; KEY_REUSED when the key names a call with other content;
+   *   OVERLOADED when too many opens wait; UNAVAILABLE.
    */
   async open(request: OpenRequest): Promise<OpenOutcome> {
     const { run } = request;
@@ -162,6 +161,7 @@ export class Opener {
       timers: row.timers,
       assignment: direct,
     });
+    if (direct !== null) this.#options.dispatch.offered(direct);
     return call;
   }
 }

@@ -29,12 +29,15 @@ const KNOWN_RUNS = 20_000;
  */
 export class Runs {
   readonly #db: Database;
+  readonly #onTtl: (inMs: number) => void;
   readonly #known = new Map<string, KnownRun>();
   readonly #loading = new Map<string, Promise<KnownRun | null>>();
   readonly #creates: Batcher<NewRun, Awaited<ReturnType<typeof createRuns>>[number]>;
 
-  constructor(db: Database) {
+  /** `onTtl` is told of each TTL that is set here, as a hint to the sweep. */
+  constructor(db: Database, onTtl: (inMs: number) => void = () => undefined) {
     this.#db = db;
+    this.#onTtl = onTtl;
     this.#creates = new Batcher({ write: (specs) => createRuns(db, specs), sizeOf: () => 500 });
   }
 
@@ -54,6 +57,7 @@ export class Runs {
         });
       case "created":
         this.#remember(outcome.run);
+        if (spec.ttlMs !== null) this.#onTtl(spec.ttlMs);
         return { run: outcome.run, created: true };
       case "exists":
         if (!isSameRun(outcome.run, spec)) {

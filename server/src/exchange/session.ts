@@ -44,6 +44,14 @@ export class Session {
   greeting = false;
   /** Whether its stream can still carry claims: false once the worker has closed its side. */
   reachable = true;
+  /** Whether so much is unread on its stream that it is not sent more claims for now. */
+  stalled = false;
+  /** Its stream will say goaway as soon as what was chosen for it has been offered. */
+  leaving = false;
+  /** Claims that it was chosen for and that are still being written. */
+  assigned = 0;
+  /** Called, once, when none is being written any more. */
+  whenSettled: (() => void) | null = null;
   /** When anything was last heard from it; monotonic milliseconds. */
   heardAt: number;
   /** Tools as dispatch keys, made once. */
@@ -59,6 +67,15 @@ export class Session {
 
   /** Whether a claim may be chosen for it now. */
   hasRoom(): boolean {
-    return this.credit > 0 && this.stream !== null && this.reachable && !this.draining;
+    if (this.credit <= 0 || this.stream === null || !this.reachable) return false;
+    return !this.stalled && !this.leaving && !this.draining;
+  }
+
+  /** What it was chosen for is written, or given up. */
+  settled(): void {
+    this.assigned--;
+    if (this.assigned > 0) return;
+    this.whenSettled?.();
+    this.whenSettled = null;
   }
 }

@@ -3,13 +3,12 @@ import { TrunklineError } from "../core/error.js";
 import type { CallEvent, RevokeCause } from "../core/event.js";
 import type { Scope } from "../core/scope.js";
 import { claimVerdict } from "../core/answering.js";
-import { loadCalls } from "../store/calls-read.js";
 import type { Database } from "../store/database.js";
-import { closeSession, detachSessions, helloSession } from "../store/sessions.js";
 import { callKey } from "./call-key.js";
 import { isWithin, type Applied } from "./call-writer.js";
 import type { Delivery, WorkSink } from "./delivery.js";
 import type { Assignment, Dispatch } from "./dispatch.js";
+import { SessionWriter } from "./session-writer.js";
 import { Session, type HeldClaim, type SessionFacts } from "./session.js";
 
 /** A claim as a worker names it. */
@@ -42,11 +41,14 @@ export interface Welcomed {
 
 /** What the sessions are given. */
 export interface SessionsOptions {
-  readonly db: Database;
+  /** For what keeps sessions alive, ahead of all other work. */
+  readonly upkeep: Database;
   readonly nodeId: string;
   readonly heartbeatIntervalMs: number;
   readonly dispatch: Dispatch;
   readonly apply: (ref: CallRef, event: CallEvent) => Promise<Applied>;
+  /** The call as the database has it now. */
+  readonly load: (ref: CallRef) => Promise<Call | undefined>;
   readonly onError: (error: unknown) => void;
 }
 
@@ -61,6 +63,7 @@ interface Holding {
 /** The sessions of this node, and the claims that they hold. */
 export class Sessions {
   readonly #options: SessionsOptions;
+  readonly #writer: SessionWriter;
   readonly #sessions = new Map<number, Session>();
   /** Held claims by their calls: what an event on a call is decided from, without a read. */
   readonly #held = new Map<string, Holding>();
@@ -69,6 +72,7 @@ export class Sessions {
 
   constructor(options: SessionsOptions) {
     this.#options = options;
+    this.#writer = new SessionWriter(options.upkeep);
   }
 
   /** All sessions of this node. */
@@ -90,9 +94,9 @@ export class Sessions {
    */
   async hello(request: HelloRequest, sink: WorkSink): Promise<Welcomed> {
     const { scope, facts } = request;
-    const { db, nodeId } = this.#options;
+    const { nodeId } = this.#options;
     const now = performance.now();
-    const answer = await helloSession(db, {
+    const answer = await this.#writer.hello({
       scope,
       ...facts,
       nodeId,
@@ -150,6 +154,8 @@ export class Sessions {
     session.credit = 0;
     session.draining = false;
     session.reachable = true;
+    session.leaving = false;
+    session.stalled = false;
     session.greeting = true;
     session.heardAt = now;
     older?.end(superseded());
@@ -190,16 +196,12 @@ export class Sessions {
     sink: WorkSink,
   ): Promise<NamedVerdict[]> {
     if (claims.length === 0) return [];
-    const calls = await loadCalls(
-      this.#options.db,
-      claims.map(({ ref }) => ref),
-    );
+    const calls = await Promise.all(claims.map(({ ref }) => this.#options.load(ref)));
     if (session.stream !== sink) throw superseded();
     return Promise.all(
       claims.map(async ({ claimId }, index): Promise<NamedVerdict> => {
         const call = calls[index];
-        if (call === null || call === undefined || !isWithin(call, scope))
-          return { claimId, standing: "lost" };
+        if (call === undefined || !isWithin(call, scope)) return { claimId, standing: "lost" };
         const standing = claimVerdict(call, claimId);
         if (standing !== "kept" && standing !== "confirmed") return { claimId, standing };
         if (call.state !== "claimed" || call.claim.session !== session.number)
@@ -283,6 +285,27 @@ export class Sessions {
     if (session.held.size === 0) session.stream?.drained();
   }
 
+  /**
+   * The stream is about to say goaway: the session is chosen no more, and `then` is called once what it was
+   * chosen for has been offered, so that nothing has to be taken back; at the latest after `withinMs`.
+   */
+  lastClaims(session: Session, sink: WorkSink, withinMs: number, then: () => void): void {
+    if (session.stream !== sink || session.assigned === 0) {
+      this.noMoreClaims(session, sink);
+      then();
+      return;
+    }
+    session.leaving = true;
+    this.#options.dispatch.remove(session);
+    const timer = setTimeout(() => session.whenSettled?.(), withinMs).unref();
+    session.whenSettled = () => {
+      session.whenSettled = null;
+      clearTimeout(timer);
+      this.noMoreClaims(session, sink);
+      then();
+    };
+  }
+
   /** The stream carries no more claims: its worker has closed its side, or was told to go elsewhere. */
   noMoreClaims(session: Session, sink: WorkSink): void {
     if (session.stream !== sink) return;
@@ -302,11 +325,11 @@ export class Sessions {
     const { number, epoch } = session;
     if (session.held.size === 0) {
       this.#sessions.delete(number);
-      await closeSession(this.#options.db, number, epoch);
+      await this.#writer.ended({ number, epoch, how: "done" });
       return;
     }
     if (!this.#stopped) this.#takeBackUnacceptedLater(session, epoch);
-    await detachSessions(this.#options.db, [{ number, epoch, how }]);
+    await this.#writer.ended({ number, epoch, how });
   }
 
   #takeBackUnacceptedLater(session: Session, epoch: number): void {

@@ -1,9 +1,12 @@
 import type { Exchange } from "../exchange/exchange.js";
 import { cancelOpenCalls } from "../exchange/run-end.js";
+import { waitAtMost } from "../exchange/run-endings.js";
 import { nextDue, takeDue } from "../store/due.js";
 import { dueRuns } from "../store/runs.js";
 
 const SWEEP_LIMIT = 500;
+/** How long a sweep waits for the calls of ended runs, which are canceled on after it. */
+const RUNS_WAIT_MS = 1_000;
 /** The longest sleep between two sweeps: what another node sets is found by then. */
 export const LONGEST_SLEEP_MS = 2_000;
 
@@ -33,6 +36,8 @@ async function sweepCalls(exchange: Exchange): Promise<boolean> {
 /** Whether there may be more. */
 async function sweepRuns(exchange: Exchange): Promise<boolean> {
   const runs = await dueRuns(exchange.db, SWEEP_LIMIT);
-  await Promise.all(runs.map(({ run, cause }) => cancelOpenCalls(exchange, run, cause)));
+  const ends = runs.map(({ run, cause }) => cancelOpenCalls(exchange, run, cause));
+  // The end of a run with very many calls must not hold up everything else that is due.
+  await waitAtMost(RUNS_WAIT_MS, Promise.all(ends));
   return runs.length === SWEEP_LIMIT;
 }

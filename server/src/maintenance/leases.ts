@@ -3,13 +3,25 @@ import { lapsedClaims, renewSessions } from "../store/sessions.js";
 
 const SWEEP_LIMIT = 500;
 
+/** As {@link renew}; whether that can be done is whether the node has its database. */
+export async function renewOrTell(exchange: Exchange): Promise<void> {
+  const { availability } = exchange;
+  try {
+    await renew(exchange);
+  } catch (error) {
+    availability.failed(error);
+    throw error;
+  }
+  availability.renewed();
+}
+
 /**
  * Renews this node's sessions with when each was last heard, not with now: a node that is cut off from its
  * workers must not keep their claims alive. Sessions that another node has are let go, those without a stream
  * too.
  */
 export async function renew(exchange: Exchange): Promise<void> {
-  const { db, nodeId, heartbeatIntervalMs, sessions } = exchange;
+  const { upkeep, nodeId, heartbeatIntervalMs, sessions } = exchange;
   const now = performance.now();
   const mine = [...sessions.all()];
   const items = mine.map(({ number, epoch, heardAt }) => ({
@@ -17,7 +29,7 @@ export async function renew(exchange: Exchange): Promise<void> {
     epoch,
     heardMsAgo: Math.max(0, Math.round(now - heardAt)),
   }));
-  const kept = new Set(await renewSessions(db, nodeId, heartbeatIntervalMs, items));
+  const kept = new Set(await renewSessions(upkeep, nodeId, heartbeatIntervalMs, items));
   mine.forEach((session, index) => {
     // A hello during the renewal has given it a newer epoch, and so another answer.
     if (!kept.has(session.number) && session.epoch === items[index]?.epoch) sessions.lose(session);
@@ -25,7 +37,10 @@ export async function renew(exchange: Exchange): Promise<void> {
   sessions.prune();
 }
 
-/** Ends the claims whose leases have ended, on whatever node; true when there may be more. */
+/**
+ * Ends the claims whose leases have ended, on whatever node; true when there may be more. To be left alone for one
+ * interval after the database was away: what was heard meanwhile is not written down yet, here and on other nodes.
+ */
 export async function sweepLeases(exchange: Exchange): Promise<boolean> {
   const calls = await lapsedClaims(exchange.db, exchange.heartbeatIntervalMs, SWEEP_LIMIT);
   await Promise.all(

@@ -4,6 +4,8 @@ export interface LoopOptions {
   readonly work: () => Promise<number | undefined>;
   /** The usual pause, and the longest. */
   readonly everyMs: number;
+  /** The pause after an error. Default: the usual one. */
+  readonly retryMs?: number;
   readonly onError: (error: unknown) => void;
 }
 
@@ -62,6 +64,7 @@ export class Loop {
       pauseMs = await this.#options.work();
     } catch (error) {
       this.#options.onError(error);
+      pauseMs = this.#options.retryMs;
     }
     this.#running = null;
     if (this.#stopped) return;

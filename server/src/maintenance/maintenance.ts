@@ -1,7 +1,7 @@
 import type { Exchange } from "../exchange/exchange.js";
 import { aliveNodes } from "../store/sessions.js";
 import { LONGEST_SLEEP_MS, sweepDue } from "./due.js";
-import { renew, sweepLeases } from "./leases.js";
+import { renewOrTell, sweepLeases } from "./leases.js";
 import { Loop } from "./loop.js";
 import { reconcile } from "./reconcile.js";
 import { sweepRetention } from "./retention.js";
@@ -20,35 +20,41 @@ const CATCH_UP_MS = 2_000;
 /** A lone node tells its waiters everything itself, but where a commit's reply was lost. */
 const LONE_CATCH_UP_MS = 10_000;
 const RETENTION_MS = 60_000;
+/** Between two tries to reach a database that is away. */
+const RENEWAL_RETRY_MS = 500;
 
 /** All upkeep of a node. Each loop is safe to run on any number of nodes at once. */
 export class Maintenance {
+  readonly #exchange: Exchange;
   readonly #loops: readonly Loop[];
 
   constructor({ exchange, retentionMs, onError }: MaintenanceOptions) {
-    const intervalMs = exchange.heartbeatIntervalMs;
-    const due = new Loop({ everyMs: LONGEST_SLEEP_MS, onError, work: () => sweepDue(exchange) });
+    const { availability, heartbeatIntervalMs: intervalMs } = exchange;
+    this.#exchange = exchange;
+    /** While there is no database only the renewal, which finds out, tries to reach it. */
+    const loop = (everyMs: number, work: () => Promise<number | undefined>): Loop =>
+      new Loop({ everyMs, onError, work: async () => (availability.isDown ? undefined : work()) });
+    const due = loop(LONGEST_SLEEP_MS, () => sweepDue(exchange));
     exchange.onDue((inMs) => {
       due.wakeIn(inMs);
     });
-    const loops = [
+    this.#loops = [
       due,
-      new Loop({ everyMs: intervalMs, onError, work: () => nothing(renew(exchange)) }),
-      new Loop({ everyMs: intervalMs, onError, work: () => nothing(reconcile(exchange)) }),
       new Loop({
-        everyMs: Math.min(intervalMs, 1_000),
+        everyMs: intervalMs,
+        retryMs: Math.min(intervalMs, RENEWAL_RETRY_MS),
         onError,
-        work: async () => ((await sweepLeases(exchange)) ? 0 : undefined),
+        work: () => nothing(renewOrTell(exchange)),
       }),
-      new Loop({ everyMs: POLL_MS, onError, work: () => nothing(exchange.dispatch.poll()) }),
-      new Loop({ everyMs: CATCH_UP_MS, onError, work: catchingUp(exchange) }),
+      loop(intervalMs, () => nothing(reconcile(exchange))),
+      loop(Math.min(intervalMs, 1_000), async () => {
+        if (availability.steadyMs < intervalMs) return undefined;
+        return (await sweepLeases(exchange)) ? 0 : undefined;
+      }),
+      loop(POLL_MS, () => nothing(exchange.dispatch.poll())),
+      loop(CATCH_UP_MS, catchingUp(exchange)),
+      loop(RETENTION_MS, async () => ((await sweepRetention(exchange, retentionMs)) ? 0 : undefined)),
     ];
-    if (retentionMs !== null) {
-      const work = async (): Promise<number | undefined> =>
-        (await sweepRetention(exchange, retentionMs)) ? 0 : undefined;
-      loops.push(new Loop({ everyMs: RETENTION_MS, onError, work }));
-    }
-    this.#loops = loops;
   }
 
   start(): void {
@@ -58,15 +64,16 @@ export class Maintenance {
   /** Resolves when nothing of it runs any more. */
   async stop(): Promise<void> {
     await Promise.all(this.#loops.map((loop) => loop.stop()));
+    await this.#exchange.runEndings.stop();
   }
 }
 
 /** Finds what ended without this node's doing, seldom while it is alone; and whether hints have readers. */
 function catchingUp(exchange: Exchange): () => Promise<undefined> {
-  const { db, heartbeatIntervalMs, hints, waiters } = exchange;
+  const { upkeep, heartbeatIntervalMs, hints, waiters } = exchange;
   let caughtUpAt = performance.now();
   return async () => {
-    hints.othersAlive = (await aliveNodes(db, heartbeatIntervalMs)) > 1;
+    hints.othersAlive = (await aliveNodes(upkeep, heartbeatIntervalMs)) > 1;
     const now = performance.now();
     const isTime = hints.othersAlive || now - caughtUpAt >= LONE_CATCH_UP_MS;
     if (waiters.size === 0 || !isTime) return;

@@ -1,6 +1,7 @@
 import { OpenStreams } from "./open-streams.js";
 import type { Exchange } from "../exchange/exchange.js";
 import { SeenTools } from "./seen-tools.js";
+import { LEAVE_MS } from "./stream-age.js";
 import { ToolsetCatalog } from "./toolset-catalog.js";
 
 /** What the services work with. */
@@ -24,11 +25,15 @@ export function serviceDeps(
   onError: (error: unknown) => void,
   maxStreamAgeMs = DEFAULT_STREAM_AGE_MS,
 ): ServiceDeps {
+  const streams = new OpenStreams();
+  exchange.availability.onChange((isDown) => {
+    if (isDown) streams.databaseLost(LEAVE_MS);
+  });
   return {
     exchange,
     catalog: new ToolsetCatalog(exchange.db),
     seenTools: new SeenTools(exchange),
-    streams: new OpenStreams(),
+    streams,
     maxStreamAgeMs,
     onError,
   };

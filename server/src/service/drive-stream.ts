@@ -14,6 +14,7 @@ import { isEnded, type CallRef } from "../core/call.js";
 import { TrunklineError } from "../core/error.js";
 import { LIMITS } from "../core/limits.js";
 import type { Scope } from "../core/scope.js";
+import { noDatabase } from "../exchange/availability.js";
 import { callKey } from "../exchange/call-key.js";
 import type { Outcome } from "../exchange/delivery.js";
 import { endRun } from "../exchange/run-end.js";
@@ -97,12 +98,16 @@ export class DriveStream implements Waiter, EndableStream {
     this.#endWhenDone();
   }
 
-  #goAway(message: string, deadlineMs: number): void {
+  databaseLost(deadlineMs: number): void {
+    this.#goAway("the node has lost its database", deadlineMs, noDatabase());
+  }
+
+  #goAway(message: string, deadlineMs: number, end = shuttingDown()): void {
     if (this.#left) return;
     this.#writer.add(REPLY_BYTES, (frame) => {
       frame.goaway = goawayMessage(message, deadlineMs);
     });
-    this.#age.after(deadlineMs, () => this.#end(shuttingDown()));
+    this.#age.after(deadlineMs, () => this.#end(end));
   }
 
   outcome(outcome: Outcome): void {
@@ -195,7 +200,7 @@ export class DriveStream implements Waiter, EndableStream {
       const ref = outcome.type === "created" ? outcome.call : outcome.record.call;
       this.#writer.add(REPLY_BYTES, (frame) => frame.opened.push(opened));
       if (outcome.type === "created") this.#wait(bare(ref));
-      else if (isEnded(ref)) this.#send({ call: ref, endedAt: outcome.record.endedAt });
+      else if (isEnded(ref)) this.outcome({ call: ref, endedAt: outcome.record.endedAt });
       else await this.#watchRefs([bare(ref)]);
     });
     this.#opening.add(opening);

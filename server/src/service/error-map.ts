@@ -60,8 +60,8 @@ const DATABASE_RETRY_MS = 1_000;
  * {@link isFault} for who should hear of it instead.
  */
 export function toTrunklineError(error: unknown): TrunklineError {
-  if (error instanceof TrunklineError) return error;
   const kind = classifyError(error);
+  if (error instanceof TrunklineError && kind === "fatal") return error;
   if (kind === "lost" || kind === "retry") {
     return new TrunklineError("UNAVAILABLE", "the database cannot be reached; try again", {
       retryAfterMs: DATABASE_RETRY_MS,

@@ -12,6 +12,7 @@ import { ToolsetService } from "@trunkline/proto/toolset";
 import { WorkerService } from "@trunkline/proto/worker";
 import { TrunklineError } from "../core/error.js";
 import { quoted } from "../core/json-text.js";
+import type { Availability } from "../exchange/availability.js";
 import type { OpenStreams } from "./open-streams.js";
 
 /** The services that a node has; the empty name is the node itself. */
@@ -24,12 +25,17 @@ const KNOWN: ReadonlySet<string> = new Set([
 
 /**
  * The standard health service. All services of a node are well or ill together: they serve until the node
- * shuts down.
+ * shuts down, but for the time in which it has no database.
  *
+ * @param isServing whether the node is not shutting down
  * @param streams tells the watchers of the shutdown
  */
-export function healthService(isServing: () => boolean, streams: OpenStreams): ServiceImpl<typeof Health> {
-  const statusOf = (): Status => (isServing() ? Status.SERVING : Status.NOT_SERVING);
+export function healthService(
+  isServing: () => boolean,
+  streams: OpenStreams,
+  availability: Availability,
+): ServiceImpl<typeof Health> {
+  const statusOf = (): Status => (isServing() && !availability.isDown ? Status.SERVING : Status.NOT_SERVING);
   return {
     check: ({ service }): HealthCheckResponse => {
       if (!KNOWN.has(service)) {
@@ -40,33 +46,45 @@ export function healthService(isServing: () => boolean, streams: OpenStreams): S
       return respond(statusOf());
     },
     watch: ({ service }, { signal }) =>
-      watch(KNOWN.has(service) ? statusOf : () => Status.SERVICE_UNKNOWN, streams, signal),
+      watch(KNOWN.has(service) ? statusOf : () => Status.SERVICE_UNKNOWN, { streams, availability, signal }),
   };
+}
+
+interface Watching {
+  readonly streams: OpenStreams;
+  readonly availability: Availability;
+  readonly signal: AbortSignal;
 }
 
 function respond(status: Status): HealthCheckResponse {
   return { $typeName: "grpc.health.v1.HealthCheckResponse", status };
 }
 
-/** The status now and at the shutdown, which ends the stream, as does the client's going away. */
+/** The status now, and whenever it changes, until the node shuts down or the client goes away. */
 async function* watch(
   current: () => Status,
-  streams: OpenStreams,
-  signal: AbortSignal,
+  { streams, availability, signal }: Watching,
 ): AsyncGenerator<HealthCheckResponse, void, undefined> {
-  let end = (): void => {};
-  const ended = new Promise<void>((resolve) => {
-    end = resolve;
-  });
+  const ending = new AbortController();
+  let poke = (): void => {};
+  const end = (): void => {
+    ending.abort();
+    poke();
+  };
   const watcher = { shutDown: end };
   streams.add(watcher);
+  const forget = availability.onChange(() => poke());
   signal.addEventListener("abort", end, { once: true });
   try {
-    const status = current();
-    yield respond(status);
-    await ended;
-    if (!signal.aborted && current() !== status) yield respond(current());
+    for (let told: Status | undefined; !signal.aborted;) {
+      const status = current();
+      if (status !== told) yield respond((told = status));
+      // It may have changed while the client took the last one.
+      else if (ending.signal.aborted) return;
+      else await new Promise<void>((resolve) => (poke = resolve));
+    }
   } finally {
+    forget();
     streams.remove(watcher);
     signal.removeEventListener("abort", end);
   }

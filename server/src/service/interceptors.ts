@@ -1,21 +1,25 @@
 import type { ConnectError, Interceptor, StreamResponse } from "@connectrpc/connect";
 import { Health } from "@trunkline/proto/health";
 import { TaskService } from "@trunkline/proto/task";
+import type { Availability } from "../exchange/availability.js";
 import { scopeKey, type Authenticator } from "./auth.js";
 import { isFault, toConnectError } from "./error-map.js";
+import { RequestLoad } from "./request-load.js";
 
 /** Services that ask for no key: of TaskService, the token is all that is needed. */
 const KEYLESS: ReadonlySet<string> = new Set([Health.typeName, TaskService.typeName]);
 
 /**
- * The one interceptor of all services: it authenticates the request and keeps its scope, and maps whatever a
- * handler throws, at once or while it streams, to the error that the caller gets. Faults of the server go to
- * `onError`, and nothing else does.
+ * The one interceptor of all services: it authenticates the request and keeps its scope, refuses it where the node
+ * has no database or too much to do, and maps whatever a handler throws, at once or while it streams, to the
+ * error that the caller gets. Faults of the server go to `onError`, and nothing else does.
  */
 export function serviceInterceptor(
   authenticator: Authenticator,
+  availability: Availability,
   onError: (error: unknown) => void,
 ): Interceptor {
+  const load = new RequestLoad();
   const mapped = (error: unknown): ConnectError => {
     if (isFault(error)) onError(error);
     return toConnectError(error);
@@ -26,7 +30,11 @@ export function serviceInterceptor(
         const scope = authenticator.authenticate(request.header.get("authorization"));
         request.contextValues.set(scopeKey, scope);
       }
-      const response = await next(request);
+      if (request.service.typeName === Health.typeName) return await next(request);
+      availability.check();
+      const response = request.stream
+        ? await next(request)
+        : await load.count(request.method, () => availability.guard(next(request)));
       return response.stream ? withMappedErrors(response, mapped) : response;
     } catch (error) {
       throw mapped(error);

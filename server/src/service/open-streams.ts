@@ -7,6 +7,8 @@ export interface EndableStream {
    * after so many milliseconds.
    */
   shutDown(deadlineMs: number): void;
+  /** As {@link shutDown}, of a node that has lost its database and may get it back. Default: goes on. */
+  databaseLost?(deadlineMs: number): void;
 }
 
 /** The streams that are open on this node, so that a shutdown need not wait for their clients to leave. */
@@ -48,6 +50,11 @@ export class OpenStreams {
   shutDown(deadlineMs: number): void {
     this.#deadlineMs = deadlineMs;
     for (const stream of this.#streams) stream.shutDown(deadlineMs);
+  }
+
+  /** Asks the streams that are open now to go elsewhere within so many milliseconds. */
+  databaseLost(deadlineMs: number): void {
+    for (const stream of this.#streams) stream.databaseLost?.(deadlineMs);
   }
 }
 

@@ -1,4 +1,6 @@
 import { Code, ConnectError } from "@connectrpc/connect";
+import type { TrunklineError } from "../core/error.js";
+import { noDatabase } from "../exchange/availability.js";
 import { shuttingDown, type EndableStream, type OpenStreams } from "./open-streams.js";
 
 /** One request that waits: woken by what it waits for, by its end, by its client's going away, or by its node's. */
@@ -9,7 +11,7 @@ export class RequestWait implements EndableStream {
   readonly #onAbort = (): void => this.poke();
   #over: boolean;
   #poked = false;
-  #down = false;
+  #down: TrunklineError | null = null;
   #resume: (() => void) | null = null;
 
   /** @param timeoutMs at most 60 s; 0 does not wait at all */
@@ -26,7 +28,12 @@ export class RequestWait implements EndableStream {
   }
 
   shutDown(): void {
-    this.#down = true;
+    this.#down = shuttingDown();
+    this.poke();
+  }
+
+  databaseLost(): void {
+    this.#down = noDatabase();
     this.poke();
   }
 
@@ -45,17 +52,18 @@ export class RequestWait implements EndableStream {
   /**
    * Pauses until something pokes; at once if something has since the last pause. False when the time has passed.
    *
-   * @throws ConnectError CANCELED when the client has gone away; TrunklineError UNAVAILABLE when the node goes down
+   * @throws ConnectError CANCELED when the client has gone away; TrunklineError UNAVAILABLE when the node goes down or loses
+   *   its database
    */
   async next(): Promise<boolean> {
-    if (!this.#poked && !this.#over && !this.#down && !this.#signal.aborted) {
+    if (!this.#poked && !this.#over && this.#down === null && !this.#signal.aborted) {
       await new Promise<void>((resolve) => {
         this.#resume = resolve;
       });
     }
     this.#poked = false;
     if (this.#signal.aborted) throw new ConnectError("the client went away", Code.Canceled);
-    if (this.#down) throw shuttingDown();
+    if (this.#down !== null) throw this.#down;
     return !this.#over;
   }
 

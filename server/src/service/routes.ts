@@ -1,5 +1,4 @@
 import type { ConnectRouter } from "@connectrpc/connect";
-import { connectNodeAdapter } from "@connectrpc/connect-node";
 import { AdminService } from "@trunkline/proto/admin";
 import { CallService } from "@trunkline/proto/call";
 import { Health } from "@trunkline/proto/health";
@@ -16,6 +15,7 @@ import { DriveStream } from "./drive-stream.js";
 import { healthService } from "./health-service.js";
 import { serviceInterceptor } from "./interceptors.js";
 import type { RequestHandler } from "./listener-handler.js";
+import { requestHandler } from "./request-handler.js";
 import { runService } from "./run-service.js";
 import { taskService } from "./task-service.js";
 import { toolsetService } from "./toolset-service.js";
@@ -30,6 +30,7 @@ export function serviceHandler(
   auth: AuthOptions,
   isServing: () => boolean,
 ): RequestHandler {
+  const { availability } = deps.exchange;
   const routes = (router: ConnectRouter): void => {
     router.service(WorkerService, workerService(deps));
     router.service(CallService, {
@@ -40,11 +41,11 @@ export function serviceHandler(
     router.service(RunService, runService(deps));
     router.service(ToolsetService, toolsetService(deps));
     router.service(AdminService, adminService());
-    router.service(Health, healthService(isServing, deps.streams));
+    router.service(Health, healthService(isServing, deps.streams, availability));
   };
-  return connectNodeAdapter({
+  return requestHandler({
     routes,
-    interceptors: [serviceInterceptor(new Authenticator(auth), deps.onError)],
+    interceptors: [serviceInterceptor(new Authenticator(auth), availability, deps.onError)],
     readMaxBytes: LIMITS.frameBytes,
     writeMaxBytes: WRITE_BYTES,
   });

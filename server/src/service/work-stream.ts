@@ -13,6 +13,7 @@ import { TrunklineError } from "../core/error.js";
 import { checkJsonText } from "../core/json-text.js";
 import { LIMITS } from "../core/limits.js";
 import type { Scope } from "../core/scope.js";
+import { noDatabase } from "../exchange/availability.js";
 import type { Delivery, WorkSink } from "../exchange/delivery.js";
 import type { Session } from "../exchange/session.js";
 import type { ServiceDeps } from "./deps.js";
@@ -32,13 +33,20 @@ const CLAIM_BYTES = 192;
 const WELCOME_BYTES = 128;
 const PROBLEM_BYTES = 256;
 const GOAWAY_BYTES = 64;
+/** What may wait for a worker to read before no more claims are made for it, whatever its credit. */
+const UNREAD_BYTES = 4 * 1024 * 1024;
+/** The part of its deadline for which a goaway waits for claims that are being written. */
+const LAST_CLAIMS_PART = 0.75;
 
 /** One worker's stream: frames up are applied in the order of their fields, frames down are gathered. */
 export class WorkStream implements WorkSink, EndableStream {
   readonly #deps: ServiceDeps;
   readonly #scope: Scope;
   readonly #signal: AbortSignal;
-  readonly #writer = new FrameWriter<WorkResponse>(() => create(WorkResponseSchema));
+  readonly #writer = new FrameWriter<WorkResponse>(
+    () => create(WorkResponseSchema),
+    () => this.#taken(),
+  );
   readonly #watchdog: Watchdog;
   readonly #age: StreamAge;
   /** What is to follow the welcome, while that is still to come. */
@@ -51,6 +59,8 @@ export class WorkStream implements WorkSink, EndableStream {
   #readEnded = false;
   /** The worker was told to open its next stream elsewhere. */
   #goingAway = false;
+  /** It was told, after the last claim. */
+  #saidGoaway = false;
   #shuttingDown = false;
   /** Nothing of this stream is applied any more, and its session is let go. */
   #left = false;
@@ -60,6 +70,8 @@ export class WorkStream implements WorkSink, EndableStream {
     this.#scope = scope;
     this.#signal = signal;
     this.#watchdog = new Watchdog(deps.exchange.heartbeatIntervalMs, () => {
+      // A worker says nothing before its welcome, however long that takes.
+      if (this.#greeting !== null && this.#session === null) return;
       this.end(new TrunklineError("UNAVAILABLE", "nothing was heard for three heartbeat intervals"));
     });
     this.#age = new StreamAge(deps.maxStreamAgeMs, () => this.#goAway("this stream is old", LEAVE_MS));
@@ -82,6 +94,15 @@ export class WorkStream implements WorkSink, EndableStream {
   offer(delivery: Delivery): void {
     const claim = toClaim(delivery);
     this.#add(sizeOfClaim(claim), ({ claims }) => claims.push(claim));
+    const session = this.#session;
+    if (session !== null && this.#writer.pendingBytes > UNREAD_BYTES)
+      this.#deps.exchange.dispatch.pause(session);
+  }
+
+  /** The worker has read, or is about to read, all that there was. */
+  async #taken(): Promise<void> {
+    const session = this.#session;
+    if (session?.stalled === true && !this.#left) this.#deps.exchange.dispatch.resume(session);
   }
 
   confirm(claimId: string): void {
@@ -113,15 +134,31 @@ export class WorkStream implements WorkSink, EndableStream {
     this.#endWhenAcked();
   }
 
+  databaseLost(deadlineMs: number): void {
+    // What is being written may take as long as the database is away.
+    this.#goAway("the node has lost its database", deadlineMs, noDatabase(), 0);
+  }
+
   /** No claim follows; what the worker holds it may still answer here until its next stream is open. */
-  #goAway(message: string, deadlineMs: number): void {
+  #goAway(
+    message: string,
+    deadlineMs: number,
+    end = shuttingDown(),
+    lastClaimsMs = deadlineMs * LAST_CLAIMS_PART,
+  ): void {
     if (this.#goingAway || this.#left) return;
     this.#goingAway = true;
-    if (this.#session !== null) this.#deps.exchange.sessions.noMoreClaims(this.#session, this);
-    this.#add(GOAWAY_BYTES, (frame) => {
-      frame.goaway = goawayMessage(message, deadlineMs);
-    });
-    this.#age.after(deadlineMs, () => this.end(shuttingDown()));
+    this.#age.after(deadlineMs, () => this.end(end));
+    const say = (): void => {
+      if (this.#left) return;
+      this.#saidGoaway = true;
+      this.#add(GOAWAY_BYTES, (frame) => {
+        frame.goaway = goawayMessage(message, deadlineMs);
+      });
+      this.#endWhenAcked();
+    };
+    if (this.#session === null) say();
+    else this.#deps.exchange.sessions.lastClaims(this.#session, this, lastClaimsMs, say);
   }
 
   /** Adds to the frame that leaves next; the welcome comes before everything else. */
@@ -168,6 +205,7 @@ export class WorkStream implements WorkSink, EndableStream {
     );
     const { session, verdicts, start } = await greeting;
     this.#session = session;
+    this.#watchdog.heard();
     const early = this.#early ?? [];
     this.#early = null;
     this.#add(WELCOME_BYTES + verdicts.length * ID_BYTES, (frame) => {
@@ -241,7 +279,7 @@ export class WorkStream implements WorkSink, EndableStream {
   #endWhenAcked(): void {
     if (this.#unacked > 0 || this.#left) return;
     const holds = this.#session !== null && this.#session.held.size > 0;
-    if (this.#shuttingDown && !holds) this.end(shuttingDown());
+    if (this.#shuttingDown && this.#saidGoaway && !holds) this.end(shuttingDown());
     else if (this.#readEnded) {
       this.#leave("closed");
       this.#writer.end();

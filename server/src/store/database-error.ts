@@ -1,3 +1,5 @@
+import { TrunklineError } from "../core/error.js";
+
 /**
  * What to do about an error of the database. `retry`: rolled back for the sake of others; the same again
  * may work. `lost`: nobody knows whether it was done, or nobody could be reached; the same again, unchanged
@@ -24,8 +26,10 @@ const LOST = new Set([
 const LOST_MESSAGES =
   /^(Connection terminated|timeout exceeded when trying to connect|timeout expired|Query read timeout|Client has encountered a connection error|Client was closed|Cannot use a pool after calling end)/;
 
-/** Sorts an error that a query threw; see {@link ErrorClass}. */
+/** Sorts an error that a query threw; see {@link ErrorClass}. One of ours is of the class of its cause. */
 export function classifyError(error: unknown): ErrorClass {
+  if (error instanceof TrunklineError)
+    return error.cause === undefined ? "fatal" : classifyError(error.cause);
   const code = codeOf(error);
   if (code !== undefined) {
     if (RETRY.has(code)) return "retry";

@@ -1,7 +1,5 @@
 import pg from "pg";
-import { TrunklineError } from "../core/error.js";
-import { classifyError } from "./database-error.js";
-import { findPrimary, listServers } from "./servers.js";
+import { ServerPool } from "./server-pool.js";
 import { statement, type Statement } from "./statement.js";
 
 export { classifyError, type ErrorClass } from "./database-error.js";
@@ -29,14 +27,17 @@ export interface DatabaseOptions {
   readonly unnamed?: boolean;
   /** Told of errors of idle connections; the pool has replaced them already. */
   readonly onError: (error: unknown) => void;
+  /** A statement that takes longer fails, and its connection is given up. Default 15 s. */
+  readonly queryTimeoutMs?: number;
   /** What `pg_stat_activity` shows. Default `trunkline`. */
   readonly applicationName?: string;
 }
 
-const CONNECT_TIMEOUT_MS = 10_000;
+const CONNECT_TIMEOUT_MS = 5_000;
 /** Far above any statement here: only a connection that has silently died takes so long. */
-const QUERY_TIMEOUT_MS = 60_000;
-const IDLE_IN_TRANSACTION_MS = 10_000;
+const QUERY_TIMEOUT_MS = 15_000;
+/** The locks of a node that vanished in the middle of a transaction are held no longer. */
+const IDLE_IN_TRANSACTION_MS = 3_000;
 const KEEP_ALIVE_MS = 10_000;
 
 /**
@@ -53,28 +54,38 @@ const SETTINGS = [
   "-c enable_mergejoin=off",
 ].join(" ");
 
+/** A database with the connections to it. */
+export interface ConnectedDatabase extends Database {
+  /** Ends all connections and what runs on them: for when none of them answers any more. */
+  reset(): void;
+}
+
 /** Connects on first use. Nothing is thrown here: the first query tells. */
-export function openDatabase(options: DatabaseOptions): Database {
+export function openDatabase(options: DatabaseOptions): ConnectedDatabase {
   return new PoolDatabase(options);
 }
 
-class PoolDatabase implements Database {
-  readonly #options: DatabaseOptions;
-  readonly #several: boolean;
-  #pool: Promise<pg.Pool> | undefined;
-  #closed = false;
+class PoolDatabase implements ConnectedDatabase {
+  readonly #named: boolean;
+  readonly #pool: ServerPool;
 
   constructor(options: DatabaseOptions) {
-    this.#options = options;
-    this.#several = listServers(options.url).length > 1;
+    const { url, maxConnections, onError } = options;
+    this.#named = options.unnamed !== true;
+    this.#pool = new ServerPool({
+      url,
+      maxConnections,
+      onError,
+      makePool: (server) => makePool(server, options),
+    });
   }
 
-  async query<R>(statement: Statement, values: readonly unknown[]): Promise<R[]> {
-    return this.#withClient((client) => this.#run<R>(client, statement, values));
+  query<R>(statement: Statement, values: readonly unknown[]): Promise<R[]> {
+    return this.#pool.use((client) => this.#run<R>(client, statement, values));
   }
 
-  async transaction<T>(work: (tx: Database) => Promise<T>): Promise<T> {
-    return this.#withClient(async (client, spoil) => {
+  transaction<T>(work: (tx: Database) => Promise<T>): Promise<T> {
+    return this.#pool.use(async (client, spoil) => {
       const tx: Database = {
         query: (statement, values) => this.#run(client, statement, values),
         transaction: (inner) => inner(tx),
@@ -94,56 +105,19 @@ class PoolDatabase implements Database {
     });
   }
 
-  async close(): Promise<void> {
-    this.#closed = true;
-    const pool = await this.#pool?.catch(() => undefined);
-    this.#pool = undefined;
-    await pool?.end();
+  reset(): void {
+    this.#pool.reset();
   }
 
-  async #withClient<T>(work: (client: pg.PoolClient, spoil: () => void) => Promise<T>): Promise<T> {
-    let client: pg.PoolClient | undefined;
-    let spoiled = false;
-    try {
-      client = await (await this.#connect()).connect();
-      return await work(client, () => {
-        spoiled = true;
-      });
-    } catch (error) {
-      if (classifyError(error) === "lost") {
-        spoiled = true;
-        if (this.#several && !this.#closed) this.#leave();
-      }
-      throw error;
-    } finally {
-      client?.release(spoiled);
-    }
+  close(): Promise<void> {
+    return this.#pool.close();
   }
 
   async #run<R>(client: pg.PoolClient, { name, text }: Statement, values: readonly unknown[]): Promise<R[]> {
-    const named = this.#options.unnamed === true ? {} : { name };
+    const named = this.#named ? { name } : {};
     const { rows } = await client.query<pg.QueryResultRow>({ ...named, text, values: [...values] });
     // The statement's text says what its rows are; the driver cannot know.
     return rows as R[];
-  }
-
-  #connect(): Promise<pg.Pool> {
-    if (this.#closed)
-      return Promise.reject(new TrunklineError("UNAVAILABLE", "the database has been closed"));
-    if (this.#pool !== undefined) return this.#pool;
-    const pool = findPrimary(this.#options.url).then((server) => makePool(server, this.#options));
-    this.#pool = pool;
-    pool.catch(() => {
-      if (this.#pool === pool) this.#pool = undefined;
-    });
-    return pool;
-  }
-
-  /** Another server may take writes now: the next query looks for it. */
-  #leave(): void {
-    const pool = this.#pool;
-    this.#pool = undefined;
-    pool?.then((old) => old.end()).catch(this.#options.onError);
   }
 }
 
@@ -154,7 +128,7 @@ function makePool(server: string, options: DatabaseOptions): pg.Pool {
     max: options.maxConnections,
     application_name: options.applicationName ?? "trunkline",
     connectionTimeoutMillis: CONNECT_TIMEOUT_MS,
-    query_timeout: QUERY_TIMEOUT_MS,
+    query_timeout: options.queryTimeoutMs ?? QUERY_TIMEOUT_MS,
     keepAlive: true,
     keepAliveInitialDelayMillis: KEEP_ALIVE_MS,
     types: makeTypes(),

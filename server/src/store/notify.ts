@@ -38,7 +38,7 @@ export interface HintListenerOptions {
   /** Hints may have been missed: time to read everything. */
   readonly onGap: () => void;
   readonly onError: (error: unknown) => void;
-  /** How often the connection is tried. Default 5 s; two silent tries replace it. */
+  /** How often the connection is tried. Default 5 s; it is replaced when a try stays unanswered for twice as long. */
   readonly probeMs?: number;
 }
 
@@ -49,7 +49,7 @@ const FIRST_PROBE_MS = 3_000;
 
 /**
  * Listens for hints on a connection of its own. A connection can die without a word, and a pooler can swallow
- * what it should deliver, so it sends itself a probe now and then; when two do not come back, it connects
+ * what it should deliver, so it sends itself a probe now and then; when one does not come back, it connects
  * anew, and what may have been missed is read.
  */
 export class HintListener {
@@ -70,23 +70,39 @@ export class HintListener {
    * @returns whether hints arrive: false behind a pooler in transaction mode, where nothing is listened to.
    */
   async start(): Promise<boolean> {
-    const answered = new Promise<boolean>((resolve) => {
-      const timer = setTimeout(() => resolve(false), FIRST_PROBE_MS);
-      this.#onProbe = () => {
-        clearTimeout(timer);
-        resolve(true);
-      };
-    });
+    let client: pg.Client | null;
+    let arrives = true;
     try {
-      await this.#connect();
+      client = await this.#connect();
+      arrives = await this.#hearsOthers();
     } catch (error) {
       this.#options.onError(error);
-      this.#later();
-      return true;
+      client = this.#client;
+      if (client === null) this.#later();
     }
-    if (await answered) return true;
-    await this.stop();
-    return false;
+    if (!arrives) await this.stop();
+    else if (client !== null) this.#probe(client);
+    return arrives;
+  }
+
+  /**
+   * Sends the first probe on another connection. On the same one it would tell nothing: a pooler may well give
+   * both statements to one connection of its own, and that one hears itself.
+   */
+  async #hearsOthers(): Promise<boolean> {
+    const other = await connectTo(this.#options.url);
+    let timer: NodeJS.Timeout | undefined;
+    try {
+      const answered = new Promise<boolean>((resolve) => {
+        timer = setTimeout(() => resolve(false), FIRST_PROBE_MS);
+        this.#onProbe = () => resolve(true);
+      });
+      await other.query(NOTIFY.text, [this.#ownHint()]);
+      return await answered;
+    } finally {
+      clearTimeout(timer);
+      await other.end().catch(() => undefined);
+    }
   }
 
   async stop(): Promise<void> {
@@ -98,18 +114,13 @@ export class HintListener {
     if (client !== null) await Promise.race([client.end().catch(() => undefined), pause(RECONNECT_MS)]);
   }
 
-  async #connect(): Promise<void> {
-    const client = new pg.Client({
-      connectionString: await findPrimary(this.#options.url),
-      connectionTimeoutMillis: CONNECT_TIMEOUT_MS,
-      application_name: "trunkline listener",
-      keepAlive: true,
-    });
+  /** The connection that listens from now on; null when it is no longer wanted. */
+  async #connect(): Promise<pg.Client | null> {
+    const client = await connectTo(this.#options.url);
     client.on("error", (error) => this.#lost(client, error));
     client.on("end", () => this.#lost(client, new Error("the listening connection was closed")));
     client.on("notification", ({ payload }) => this.#heard(payload ?? ""));
     try {
-      await client.connect();
       await client.query(`LISTEN ${CHANNEL}`);
     } catch (error) {
       await client.end().catch(() => undefined);
@@ -117,12 +128,17 @@ export class HintListener {
     }
     if (this.#stopped) {
       await client.end().catch(() => undefined);
-      return;
+      return null;
     }
     this.#client = client;
     this.#unanswered = 0;
     this.#options.onGap();
-    this.#probe(client);
+    return client;
+  }
+
+  /** What only this node takes for its own. */
+  #ownHint(): string {
+    return JSON.stringify({ node: this.#options.nodeId });
   }
 
   #heard(payload: string): void {
@@ -148,9 +164,10 @@ export class HintListener {
       this.#lost(client, new Error("the listening connection no longer delivers"));
       return;
     }
-    this.#unanswered++;
-    const probe = JSON.stringify({ node: this.#options.nodeId });
-    client.query(NOTIFY.text, [probe]).catch((error: unknown) => this.#lost(client, error));
+    // A second statement on a connection that has not finished the first could not tell more.
+    if (this.#unanswered++ === 0) {
+      client.query(NOTIFY.text, [this.#ownHint()]).catch((error: unknown) => this.#lost(client, error));
+    }
     this.#timer = setTimeout(() => this.#probe(client), this.#options.probeMs);
     this.#timer.unref();
   }
@@ -169,15 +186,38 @@ export class HintListener {
     if (this.#timer !== null) clearTimeout(this.#timer);
     this.#timer = setTimeout(
       () => {
-        this.#connect().catch((error: unknown) => {
-          this.#options.onError(error);
-          this.#later();
-        });
+        this.#connect().then(
+          (client) => {
+            if (client !== null) this.#probe(client);
+          },
+          (error: unknown) => {
+            this.#options.onError(error);
+            this.#later();
+          },
+        );
       },
       RECONNECT_MS * (0.5 + Math.random()),
     );
     this.#timer.unref();
   }
+}
+
+async function connectTo(url: string): Promise<pg.Client> {
+  const client = new pg.Client({
+    connectionString: await findPrimary(url),
+    connectionTimeoutMillis: CONNECT_TIMEOUT_MS,
+    application_name: "trunkline listener",
+    keepAlive: true,
+  });
+  // Without a listener an error of the connection would end the process.
+  client.on("error", () => undefined);
+  try {
+    await client.connect();
+  } catch (error) {
+    await client.end().catch(() => undefined);
+    throw error;
+  }
+  return client;
 }
 
 function pause(ms: number): Promise<void> {

@@ -103,7 +103,7 @@ export const KINDS = {
     weight: 2,
     possible: ({ faketime }) => faketime,
     draw: (r, t) => ({
-      target: r.pick(t.nodes),
+      target: r.pick([...t.nodes, ...t.nodes, ...t.workers, ...t.harnesses]),
       seconds: r.pick([0, 1, -1]) * r.pick([3, 60, 3_600, 86_400]) + r.int(-2, 2),
     }),
   },

@@ -81,9 +81,21 @@ export class Cluster {
     return program;
   }
 
-  /** @param {string} node */
-  clockFile(node) {
-    return join(this.#settings.folder, `${node}.clock`);
+  /** How often programs of each kind were started. */
+  lives() {
+    const sum = (/** @type {readonly Program[]} */ programs) =>
+      programs.reduce((all, { life }) => all + life, 0);
+    return {
+      node: sum(this.nodes),
+      worker: sum(this.workers),
+      harness: sum(this.harnesses),
+      answerer: sum(this.answerers),
+    };
+  }
+
+  /** @param {string} program */
+  clockFile(program) {
+    return join(this.#settings.folder, `${program}.clock`);
   }
 
   /** @returns {import("../nemesis/plan.mjs").Topology} */
@@ -126,13 +138,12 @@ export class Cluster {
 
   /** @param {string} name */
   async #addNode(name) {
-    const { database, faketime, folder } = this.#settings;
+    const { database, folder } = this.#settings;
     const gate = await this.#open(name, () => [{ name: "postgres", port: this.postgres.port }]);
     this.database.set(name, gate);
     const port = await freePort();
     this.#targets.push({ name, port });
-    const shifted = faketime === undefined ? {} : faketimeEnvironment(faketime, this.clockFile(name));
-    const env = cleanEnvironment({ DATABASE_URL: this.postgres.through(gate.port, database), ...shifted });
+    const env = this.#environment(name, { DATABASE_URL: this.postgres.through(gate.port, database) });
     this.nodes.push(
       this.#program(name, folder, () => ({
         args: [SERVER, "serve", ...SERVER_FLAGS, "--port", String(port)],
@@ -162,12 +173,22 @@ export class Cluster {
       };
       const start = (/** @type {number} */ life) => ({
         args: [join(WORKLOAD, `${kind}.mjs`)],
-        env: cleanEnvironment({ FAULT_PROGRAM: JSON.stringify({ ...config, life }) }),
+        env: this.#environment(name, { FAULT_PROGRAM: JSON.stringify({ ...config, life }) }),
         channel: true,
       });
       programs.push(this.#program(name, folder, start));
     }
     return programs;
+  }
+
+  /**
+   * @param {string} name
+   * @param {NodeJS.ProcessEnv} own
+   */
+  #environment(name, own) {
+    const { faketime } = this.#settings;
+    const shifted = faketime === undefined ? {} : faketimeEnvironment(faketime, this.clockFile(name));
+    return cleanEnvironment({ ...own, ...shifted });
   }
 
   /**

@@ -76,7 +76,7 @@ export class RunMaker {
   async #make() {
     this.#making++;
     const key = `${this.#name}-run-${++this.#count}`;
-    const ttlMs = this.#random.chance(0.1) ? this.#random.int(2_000, 8_000) : null;
+    const ttlMs = this.#random.chance(0.07) ? this.#random.int(2_000, 8_000) : null;
     const toolset = this.#random.chance(0.7);
     const left = this.#random.int(20, 120);
     const labels = { harness: this.#name };
@@ -101,7 +101,7 @@ export class RunMaker {
   /** @param {MadeRun} run */
   #useUp({ id }) {
     const fate = this.#random.next();
-    if (fate < 0.25) void this.#end(id);
+    if (fate < 0.15) void this.#end(id);
     else if (fate < 0.7) void this.#calls.allEnded(id).then(() => this.#end(id));
   }
 
