@@ -189,6 +189,7 @@ CREATE TABLE sessions (
   sdk text COLLATE "C" NOT NULL,
   toolset text COLLATE "C",
   tools text[] COLLATE "C" NOT NULL,
+  hello_number bigint DEFAULT 0 NOT NULL,
   CONSTRAINT sessions_detached CHECK (((state = 'attached'::session_state) = (detached_at IS NULL))),
   CONSTRAINT sessions_pkey PRIMARY KEY (project_id, id),
   CONSTRAINT sessions_session_id UNIQUE (project_id, session_id, namespace)

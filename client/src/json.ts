@@ -118,6 +118,28 @@ function lossyObject(value: object): string | undefined {
   return undefined;
 }
 
+/**
+ * What an object without fields is when its content is reached in another way, so that JSON would make `{}` of it: a
+ * stream, a generator, a `Response`, an instance of a class with accessors. Undefined when it is just empty.
+ */
+function hollowObject(value: object): string | undefined {
+  if (Object.keys(value).length > 0) return undefined;
+  if (Symbol.iterator in value || Symbol.asyncIterator in value) {
+    return "an iterator or a stream (gather its items in an array)";
+  }
+  let prototype: unknown = Object.getPrototypeOf(value);
+  while (typeof prototype === "object" && prototype !== null && prototype !== Object.prototype) {
+    for (const [name, property] of Object.entries(Object.getOwnPropertyDescriptors(prototype))) {
+      // Plain objects of another realm have this one.
+      if ("get" in property && name !== "__proto__") {
+        return "an object without fields of its own (give it a toJSON, or return what is wanted of it)";
+      }
+    }
+    prototype = Object.getPrototypeOf(prototype);
+  }
+  return undefined;
+}
+
 class JsonWriter {
   readonly #root: string;
   readonly #maxBytes: number;
@@ -233,7 +255,7 @@ class JsonWriter {
       this.#value(value.valueOf());
       return;
     }
-    const lossy = lossyObject(value);
+    const lossy = lossyObject(value) ?? (Array.isArray(value) ? undefined : hollowObject(value));
     if (lossy !== undefined) throw this.#cannot(lossy);
     if (this.#ancestors.has(value)) throw this.#cannot("a cycle (it is one of the objects around it)");
     if (this.#ancestors.size >= LIMITS.jsonDepth) {

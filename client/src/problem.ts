@@ -135,6 +135,10 @@ export function isUnsendable(thrown: unknown): boolean {
 const PLAIN_CAUSES: readonly (readonly [RegExp, string])[] = [
   [/wrong version number|packet length too long/, "it does not speak TLS; is it http:// and not https://?"],
   [/^Protocol error|unsupported content type/, "it does not speak as a Trunkline server does"],
+  [
+    /self-signed certificate|unable to (get|verify)/,
+    "its certificate is not trusted ($&); give its CA in NODE_EXTRA_CA_CERTS, or as the option tls: { ca }",
+  ],
   [/^http\/2 stream closed with error code CANCEL/, "the connection was closed"],
 ];
 
@@ -145,8 +149,10 @@ function messageOf(error: ConnectError, cut: boolean, url: string): string {
 }
 
 function plainCause({ rawMessage }: ConnectError): string {
-  const [, plain] = PLAIN_CAUSES.find(([pattern]) => pattern.test(rawMessage)) ?? [];
-  return plain ?? rawMessage.trim();
+  const raw = rawMessage.trim();
+  const [pattern, plain] = PLAIN_CAUSES.find(([each]) => each.test(raw)) ?? [];
+  const found = pattern?.exec(raw)?.[0];
+  return plain === undefined || found === undefined ? raw : plain.replace("$&", found);
 }
 
 /** Whether what failed may be sent again unchanged: a cut, a node that goes away, an overload. */

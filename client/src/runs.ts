@@ -146,7 +146,10 @@ export class Runs {
     return new Page(runs.map(runFromWire), nextPageToken, next);
   }
 
-  /** Ends a run: its open calls are canceled, and no call is opened in it from now on. Again is fine. */
+  /**
+   * Ends a run: its open calls are canceled, and no call is opened in it from now on. Of very many open calls the
+   * last are canceled a while after this has resolved. Again is fine.
+   */
   async end(id: string): Promise<RunInfo> {
     const runId = present(id, "run");
     const { run } = await this.#unary.send((options) => this.#unary.runs.endRun({ runId }, options));

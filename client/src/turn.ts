@@ -13,6 +13,9 @@ import type { Unary } from "./unary.js";
 /** How long the server holds one request of a wait. */
 const WAIT_MS = 30_000;
 
+/** How many open calls a message names. */
+const NAMED_CALLS = 10;
+
 /** A call of a turn that has not ended. */
 export interface OpenCall {
   readonly callId: string;
@@ -132,8 +135,13 @@ export class Turn {
   }
 
   #timedOut(look: Look, timeout: Duration | undefined): TurnTimeoutError {
-    const open = look.open.map(({ callId, tool, state }) => `${callId} (${tool}, ${state})`).join(", ");
-    const message = `turn ${this.number} is not settled after ${timeout ?? ""}; open: ${open}`;
+    const open = look.open
+      .slice(0, NAMED_CALLS)
+      .map(({ callId, tool, state }) => `${callId} (${tool}, ${state})`)
+      .join(", ");
+    const more =
+      look.open.length > NAMED_CALLS ? `, and ${look.open.length - NAMED_CALLS} or more others` : "";
+    const message = `turn ${this.number} is not settled after ${timeout ?? ""}; open: ${open}${more}`;
     return new TurnTimeoutError(message, look.open, look.outcomes);
   }
 }

@@ -4,7 +4,7 @@ import { CallService } from "@trunkline/proto/call";
 import { RunService } from "@trunkline/proto/run";
 import { TaskService } from "@trunkline/proto/task";
 import { ToolsetService } from "@trunkline/proto/toolset";
-import { abortReason, pause } from "./abort.js";
+import { abortReason, onAbort, pause } from "./abort.js";
 import { TrunklineError } from "./errors.js";
 import { errorFromRpc, isTransient } from "./problem.js";
 import { Backoff } from "./reconnect.js";
@@ -58,6 +58,19 @@ export class Unary {
    *   when it is closed, or was
    */
   async send<T>(request: Request<T>, options: RequestOptions = {}): Promise<T> {
+    const { signal } = options;
+    if (signal === undefined) return this.#send(request, options);
+    // Of its own: every request listens to its signal, and Node warns of a leak when many listen to one.
+    const own = new AbortController();
+    const forget = onAbort(signal, () => own.abort(abortReason(signal)));
+    try {
+      return await this.#send(request, { ...options, signal: own.signal });
+    } finally {
+      forget();
+    }
+  }
+
+  async #send<T>(request: Request<T>, options: RequestOptions): Promise<T> {
     const { signal, waitMs = 0, retryForMs = this.#retryForMs } = options;
     const backoff = new Backoff();
     const giveUpAt = performance.now() + retryForMs;

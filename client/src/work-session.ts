@@ -51,6 +51,7 @@ export class WorkSession implements WorkStreamOwner {
   readonly #keeper: StreamKeeper<WorkStream>;
   readonly #parting: Parting;
   readonly #watch: StatusWatch;
+  #hellos = 0;
   #draining = false;
   #drained = false;
   #over = false;
@@ -121,6 +122,8 @@ export class WorkSession implements WorkStreamOwner {
       toolset,
       slots: this.#draining ? 0 : this.#claims.book.free,
       claims: this.#claims.book.named(),
+      // Hellos of two streams may reach the server in the other order.
+      number: BigInt(++this.#hellos),
     };
   }
 

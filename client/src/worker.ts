@@ -1,4 +1,5 @@
 import { hostname } from "node:os";
+import { onAbort } from "./abort.js";
 import { checkSignal, onlyFields, whole } from "./argument.js";
 import { parseDuration, type Duration } from "./duration.js";
 import { TrunklineError } from "./errors.js";
@@ -94,7 +95,7 @@ export class Worker {
     this.done = promise;
     // Who does not look at `done` has heard of it by onError.
     this.done.catch(() => undefined);
-    const onAbort = (): void => void this.stop();
+    let forgetSignal = (): void => undefined;
     this.#session = new WorkSession(
       endpoint,
       {
@@ -111,7 +112,7 @@ export class Worker {
         warn: (error) => onWarning(`worker ${this.name}: ${error.message}; it keeps trying`),
         closed: (error) => {
           clearTimeout(this.#stopTimer);
-          options.signal?.removeEventListener("abort", onAbort);
+          forgetSignal();
           if (error === undefined) resolve();
           else {
             this.#report(error);
@@ -120,8 +121,8 @@ export class Worker {
         },
       },
     );
-    if (options.signal?.aborted) onAbort();
-    else options.signal?.addEventListener("abort", onAbort, { once: true });
+    const { signal } = options;
+    if (signal !== undefined) forgetSignal = onAbort(signal, () => void this.stop());
   }
 
   /** Where the worker stands: `connected` while it takes calls, `deaf` when its container had better be replaced. */

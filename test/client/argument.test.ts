@@ -80,7 +80,8 @@ describe("what the wire cannot carry, or would silently leave out", () => {
     ["options", { concurency: 10 }],
     ["tools", { tools: null }],
   ])("a worker's bad %s is refused", (field, options) => {
-    expect(() => client.worker(any({ tools: { echo: () => 1 }, ...options }))).toThrow(
+    const own = new Trunkline({ url: "http://127.0.0.1:1", retryFor: "1ms", onWarning: () => undefined });
+    expect(() => own.worker(any({ tools: { echo: () => 1 }, ...options }))).toThrow(
       expect.objectContaining({ reason: "INVALID_FIELD", metadata: { field } }),
     );
   });

@@ -90,6 +90,29 @@ describe("a request", () => {
     await client.close();
   });
 
+  test("many that share a signal, and workers too, make Node warn of no leak, and it ends them all", async () => {
+    const warnings: Error[] = [];
+    const onWarning = (warning: Error): void => void warnings.push(warning);
+    process.on("warning", onWarning);
+    const { peer, client } = await connected({ calls: { getCall: () => new Promise(() => undefined) } });
+    await using _ = peer;
+    const abort = new AbortController();
+    const { signal } = abort;
+    const requests = Array.from({ length: 20 }, () => client.calls.get("r1/1", { signal }));
+    const workers = Array.from({ length: 20 }, () => client.worker({ tools: { echo: () => 1 }, signal }));
+    const ended = expect(Promise.allSettled(requests)).resolves.toEqual(
+      requests.map(() => ({ status: "rejected", reason: new Error("enough") })),
+    );
+    await new Promise(setImmediate);
+    abort.abort(new Error("enough"));
+    await ended;
+    for (const worker of workers) expect(worker.status).toBe("draining");
+    await Promise.all(workers.map((worker) => worker.stop({ timeout: "1ms" })));
+    await client.close();
+    process.off("warning", onWarning);
+    expect(warnings).toEqual([]);
+  });
+
   test("is not sent again when the server has refused it", async () => {
     let tries = 0;
     const { peer, client } = await connected({

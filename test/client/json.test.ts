@@ -1,3 +1,4 @@
+import { runInNewContext } from "node:vm";
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { TrunklineError } from "../../client/src/errors.js";
@@ -12,6 +13,15 @@ const refusal = (value: unknown, maxBytes?: number): TrunklineError => {
   }
   throw new Error("it was not refused");
 };
+
+/** What it says is no field, so that JSON would have nothing of it. */
+class Hidden {
+  readonly #name = "Ada";
+
+  get name(): string {
+    return this.#name;
+  }
+}
 
 const nested = (depth: number): unknown => {
   let value: unknown = 1;
@@ -46,9 +56,25 @@ describe("toJson", () => {
     [new Error("no"), "result is an Error"],
     [{ b: new Uint8Array(2) }, "result.b is binary data"],
     [{ at: new Date(NaN) }, "result.at is an invalid Date"],
+    [{ rows: [1].values() }, "result.rows is an iterator or a stream"],
+    [new ReadableStream(), "result is an iterator or a stream"],
+    [new URLSearchParams("a=1"), "result is an iterator or a stream"],
+    [new Response("{}"), "result is an object without fields of its own"],
+    [{ of: new Hidden() }, "result.of is an object without fields of its own"],
   ])("%o is refused, and the message says where and what", (value, message) => {
     expect(refusal(value)).toMatchObject({ reason: "INVALID_JSON" });
     expect(refusal(value).message).toContain(message);
+  });
+
+  test("an object that is just empty is one, of whatever class or realm it is", () => {
+    const values = [
+      {},
+      Object.create(null),
+      runInNewContext("({})"),
+      [],
+      new (class Empty extends Object {})(),
+    ];
+    expect(toJson(values, "result")).toBe("[{},{},{},[],{}]");
   });
 
   test("a cycle is refused where it closes, and a value used twice is not a cycle", () => {

@@ -58,6 +58,7 @@ describe("errorFromRpc", () => {
     ],
     ["Protocol error", "does not speak as a Trunkline server"],
     ["unsupported content type text/html", "does not speak as a Trunkline server"],
+    ["self-signed certificate", "NODE_EXTRA_CA_CERTS"],
     ["http/2 stream closed with error code CANCEL (0x8)", "the connection was closed"],
   ])("what %j means is said in plain words, in one line", (raw, plain) => {
     const { message } = errorFromRpc(new ConnectError(raw, Code.Internal), URL);

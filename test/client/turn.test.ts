@@ -85,6 +85,16 @@ test("a wait that runs out says which calls are open and how the others ended", 
   });
 });
 
+test("a wait that runs out on very many calls names a few of them in its message, and has all", async () => {
+  const open = Array.from({ length: 1000 }, (_, index) => openCall(index + 1));
+  answers = Array.from({ length: 1000 }, () => () => ({ settled: false, outcomes: [], open }));
+  const error = await turn()
+    .settled({ timeout: "1ms" })
+    .catch((thrown: unknown) => thrown);
+  expect(error).toHaveProperty("message", expect.stringMatching(/r1\/10 .*, and 990 or more others$/));
+  expect(error).toHaveProperty("open.length", 1000);
+});
+
 test("the turn's own opens are awaited first, refused ones too", async () => {
   const mine = turn();
   const opening = mine.open("echo", 1, { key: "a" });

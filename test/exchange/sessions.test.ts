@@ -80,6 +80,20 @@ describe("Sessions", () => {
     expect(one.exchange.sessions.recall(call)?.claim.id).toBe(again.call.claim.id);
   });
 
+  test("a hello that was held up until a later one was taken on another node takes nothing back", async () => {
+    const [one, two] = await Promise.all([nodes.start(), nodes.start()]);
+    const tool = newName("tool");
+    const who = { sessionId: newName("session"), nonce: newName("nonce-of-a-process"), tools: [tool] };
+    const later = await attach(two.exchange, { ...who, helloNumber: 2 });
+    const call = await open(two.exchange, await newRun(two.exchange), { tool });
+    await later.offerOf(call);
+    await expect(attach(one.exchange, { ...who, helloNumber: 1 })).rejects.toMatchObject({
+      reason: "SUPERSEDED",
+    });
+    expect(await nodes.call(call)).toMatchObject({ state: "claimed", spent: 1 });
+    expect(later.ended).toBeUndefined();
+  });
+
   test("two hellos that come back in the other order leave the later one in place", async () => {
     const { exchange } = await nodes.start();
     const tool = newName("tool");

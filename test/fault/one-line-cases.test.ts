@@ -64,7 +64,6 @@ describe("S15: a name __proto__", () => {
 
 describe("S16: a bogus completion token", () => {
   test.each([
-    ["that is empty", ""],
     ["that is no token", "bogus"],
     ["of a call that is not there", `00000000-0000-7000-8000-000000000000/1.1.${"A".repeat(43)}`],
   ])("%s is refused at once by each request, and not tried again", async (_, token) => {
@@ -73,6 +72,14 @@ describe("S16: a bogus completion token", () => {
     const requests = [tasks.complete(token, 1), tasks.fail(token, { message: "no" }), tasks.get(token)];
     const refusals = requests.map((request) => expect(request).rejects.toMatchObject(refused));
     await within("the refusals", Promise.all(refusals), 3_000);
+  });
+
+  test("that is empty is refused before it is sent, with the field's name", async () => {
+    const { tasks } = stack.client;
+    const refused = { reason: "INVALID_FIELD", metadata: { field: "token" } };
+    await expect(tasks.complete("", 1)).rejects.toMatchObject(refused);
+    await expect(tasks.fail("", { message: "no" })).rejects.toMatchObject(refused);
+    await expect(tasks.get("")).rejects.toMatchObject(refused);
   });
 
   test("whose secret is wrong is refused as one of a call that is not there, and changes nothing", async () => {

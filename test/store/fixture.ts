@@ -104,6 +104,7 @@ export function newHello(patch: Partial<Hello> = {}): Hello {
     sdk: "test/1",
     tools: ["echo"],
     toolset: null,
+    helloNumber: 0,
     nodeId: NODE,
     intervalMs: 1_000,
     streamOpenHere: false,

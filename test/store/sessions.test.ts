@@ -84,6 +84,21 @@ describe("helloSession", () => {
     expect(answers.map((answer) => "epoch" in answer && answer.epoch).sort()).toEqual([1, 2]);
   });
 
+  test("that was held up until a later one of its process was taken is outrun, and changes nothing", async () => {
+    const hello = newHello({ helloNumber: 2 });
+    const session = await makeSession(store.db, hello);
+    expect(await helloSession(store.other, { ...hello, helloNumber: 1, nodeId: "node-2" })).toEqual({
+      type: "outrun",
+    });
+    expect(await renew(session, 0)).toEqual([session.number]);
+    // The same one again may be one that nobody knows to have been done.
+    for (const helloNumber of [2, 3, 0]) {
+      expect(await helloSession(store.db, { ...hello, helloNumber })).toMatchObject({ type: "ok" });
+    }
+    const another = { ...hello, nonce: newName("nonce"), helloNumber: 1 };
+    expect(await helloSession(store.db, another)).toMatchObject({ type: "ok", takenOver: true });
+  });
+
   test("reads all live claims of the session, and no others", async () => {
     const hello = newHello();
     const session = await makeSession(store.db, hello);

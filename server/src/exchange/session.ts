@@ -22,6 +22,8 @@ export interface SessionFacts {
   readonly tools: readonly string[];
   /** Only calls of runs with this toolset; null: any. */
   readonly toolset: string | null;
+  /** Numbers the hellos of the process; 0: not numbered. */
+  readonly helloNumber: number;
 }
 
 /**

@@ -110,6 +110,8 @@ export class Sessions {
         { metadata: { field: "session_id" } },
       );
     }
+    // What it says of claims was so before the later one: what that one was given since, it does not name.
+    if (answer.type === "outrun") throw superseded();
     const session = this.#adopt(answer.number, answer.epoch, request, sink, now);
     try {
       const named = new Set(request.claims.map(({ claimId }) => claimId));

@@ -113,6 +113,7 @@ export function toHelloRequest(hello: Hello, scope: Scope): HelloRequest {
       sdk: hello.sdk,
       tools,
       toolset: hello.toolset === "" ? null : hello.toolset,
+      helloNumber: Number(hello.number),
     },
   };
 }

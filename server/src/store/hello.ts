@@ -18,6 +18,8 @@ export interface Hello {
   readonly sdk: string;
   readonly tools: readonly string[];
   readonly toolset: string | null;
+  /** Numbers the hellos of the process; 0: not numbered. */
+  readonly helloNumber: number;
   /** The node that took the hello. */
   readonly nodeId: string;
   /** The node's heartbeat interval. */
@@ -39,7 +41,9 @@ export type HelloOutcome =
       readonly claims: readonly Call[];
     }
   /** Another process has an open stream of the session. */
-  | { readonly type: "in_use" };
+  | { readonly type: "in_use" }
+  /** It was held up: a later one of the same process was taken before it. */
+  | { readonly type: "outrun" };
 
 interface FoundRow {
   readonly n: number;
@@ -49,6 +53,7 @@ interface FoundRow {
 interface LockedRow {
   readonly id: number;
   readonly nonce: string;
+  readonly hello_number: number;
   readonly attached: boolean;
   readonly node_id: string;
   readonly node_alive: boolean;
@@ -82,11 +87,11 @@ const FIND = statement(
 /** In the order in which they are given: that of their numbers, as everywhere. */
 const LOCK = statement(
   "session_lock",
-  `SELECT s.id, s.nonce, s.attached, s.node_id,
+  `SELECT s.id, s.nonce, s.hello_number, s.attached, s.node_id,
     EXISTS (SELECT FROM nodes n WHERE n.id = s.node_id AND ${isAlive("$3::bigint")}) AS node_alive
   FROM unnest($1::integer[], $2::bigint[]) AS i (project_id, id)
   CROSS JOIN LATERAL (
-    SELECT id, nonce, node_id, state = 'attached' AS attached FROM sessions
+    SELECT id, nonce, hello_number, node_id, state = 'attached' AS attached FROM sessions
     WHERE project_id = i.project_id AND id = i.id
     FOR UPDATE
   ) s`,
@@ -94,12 +99,13 @@ const LOCK = statement(
 
 const PLACE = statement(
   "session_place",
-  `INSERT INTO sessions (project_id, session_id, namespace, nonce, node_id, worker, sdk, tools, toolset, epoch, state)
-  SELECT i.project_id, i.session_id, i.namespace, i.nonce, i.node_id, i.worker, i.sdk, i.tools::text[], i.toolset, 1,
-    'attached'
+  `INSERT INTO sessions (project_id, session_id, namespace, nonce, node_id, worker, sdk, tools, toolset,
+    hello_number, epoch, state)
+  SELECT i.project_id, i.session_id, i.namespace, i.nonce, i.node_id, i.worker, i.sdk, i.tools::text[], i.toolset,
+    i.hello_number, 1, 'attached'
   FROM unnest($1::integer[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[], $8::text[],
-      $9::text[])
-    AS i (project_id, session_id, namespace, nonce, node_id, worker, sdk, tools, toolset)
+      $9::text[], $10::bigint[])
+    AS i (project_id, session_id, namespace, nonce, node_id, worker, sdk, tools, toolset, hello_number)
   ON CONFLICT DO NOTHING
   RETURNING project_id, session_id, namespace, id, epoch`,
 );
@@ -107,10 +113,11 @@ const PLACE = statement(
 const MOVE = statement(
   "session_move",
   `UPDATE sessions s SET nonce = i.nonce, node_id = i.node_id, worker = i.worker, sdk = i.sdk,
-    tools = i.tools::text[], toolset = i.toolset,
+    tools = i.tools::text[], toolset = i.toolset, hello_number = i.hello_number,
     epoch = s.epoch + 1, state = 'attached', detached_at = NULL, last_heard_at = now()
-  FROM unnest($1::integer[], $2::bigint[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[], $8::text[])
-    AS i (project_id, id, nonce, node_id, worker, sdk, tools, toolset)
+  FROM unnest($1::integer[], $2::bigint[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[], $8::text[],
+      $9::bigint[])
+    AS i (project_id, id, nonce, node_id, worker, sdk, tools, toolset, hello_number)
   WHERE ${sameSession("s", "i")} AND s.project_id = i.project_id
   RETURNING s.id, s.epoch`,
 );
@@ -168,7 +175,8 @@ async function takeRound(
     const late = unknown.filter((hello) => !outcomes.has(hello));
     if (late.length > 0) for (const [hello, row] of await lock(tx, late)) locked.set(hello, row);
   }
-  const moving = [...locked].filter(([hello, row]) => !isInUse(row, hello));
+  for (const [hello, row] of locked) if (isOutrun(row, hello)) outcomes.set(hello, { type: "outrun" });
+  const moving = [...locked].filter(([hello, row]) => !isInUse(row, hello) && !isOutrun(row, hello));
   if (moving.length > 0) await move(tx, moving, outcomes);
 }
 
@@ -242,11 +250,20 @@ function factValues(hellos: readonly Hello[]): unknown[] {
     textArray(hellos.map(({ sdk }) => sdk)),
     textArray(hellos.map(({ tools }) => textArray(tools))),
     textArray(hellos.map(({ toolset }) => toolset)),
+    numberArray(hellos.map(({ helloNumber }) => helloNumber)),
   ];
 }
 
 function placeValues(hellos: readonly Hello[]): unknown[] {
   return [...keyValues(hellos), ...factValues(hellos)];
+}
+
+/**
+ * Whether a later hello of the same process was taken before. The same one again is taken again: it is sent
+ * again when nobody knows whether it was done.
+ */
+function isOutrun(locked: LockedRow, { nonce, helloNumber }: Hello): boolean {
+  return locked.nonce === nonce && helloNumber !== 0 && helloNumber < locked.hello_number;
 }
 
 /** Whether another process has a stream open: here this node knows, elsewhere its node must be alive. */

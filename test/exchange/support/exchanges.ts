@@ -211,6 +211,7 @@ export interface WorkerOptions {
   readonly slots?: number;
   readonly sessionId?: string;
   readonly nonce?: string;
+  readonly helloNumber?: number;
   readonly toolset?: string | null;
   readonly claims?: readonly NamedClaim[];
   readonly worker?: Worker;
@@ -234,6 +235,7 @@ export async function attach(
         sdk: "test",
         tools: options.tools ?? ["t"],
         toolset: options.toolset ?? null,
+        helloNumber: options.helloNumber ?? 0,
       },
     },
     worker,

@@ -106,7 +106,10 @@ async function answer(note) {
 async function send({ id, attempt, token }, said, by) {
   const { failure } = said;
   if (by === "token") {
-    if (failure !== undefined) return (await trunkline.tasks.fail(token, failure)).state;
+    if (failure !== undefined) {
+      const { message, retryable } = failure;
+      return (await trunkline.tasks.fail(token, { message, retryable })).state;
+    }
     await trunkline.tasks.complete(token, JSON.parse(said.resultJson));
     return "succeeded";
   }
