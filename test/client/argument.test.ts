@@ -1,4 +1,4 @@
-import { afterEach, describe, expect, test } from "vitest";
+import { afterAll, describe, expect, test } from "vitest";
 import { Trunkline } from "../../client/src/index.js";
 
 const ID = "01990000-0000-7000-8000-000000000000";
@@ -6,7 +6,7 @@ const ID = "01990000-0000-7000-8000-000000000000";
 /** Nobody listens there: what is refused here is refused before anything is sent. */
 const client = new Trunkline({ url: "http://127.0.0.1:1", retryFor: "1ms", onWarning: () => undefined });
 
-afterEach(() => client.close());
+afterAll(() => client.close());
 
 /** What JavaScript passes where a type is asked for. */
 const any = (value: unknown): never => value as never;
