@@ -39,6 +39,15 @@ describe("help", () => {
     expect(stdout.replace(/\s+/g, " ")).toContain("other users of this machine can see a command line");
   });
 
+  test("what is read by another program has no colours, whatever the environment makes of itself", async () => {
+    const env = { CI: "1", TERM: "xterm-256color" };
+    const help = await trunkline(["--help"], { env });
+    const error = await trunkline(["calls"], { env });
+    const said = await trunkline(["call", "a.tool", "{}"], { env: { ...env, ...NOWHERE } });
+    expect([help, error, said].map(({ stdout, stderr }) => stdout + stderr).join("")).not.toContain("\u001b");
+    expect(said.status).toBe(1);
+  });
+
   test("the version is the package's", async () => {
     const { version } = JSON.parse(
       readFileSync(new URL("../../server/package.json", import.meta.url), "utf8"),

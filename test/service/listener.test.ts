@@ -216,11 +216,12 @@ describe("hostile and clumsy clients", () => {
     expect((await getHttp1(listener)).status).toBe(200);
   });
 
-  const patient = { silenceMs: 60_000, headersMs: 60_000, stalledMs: 60_000 };
+  const patient = { silenceMs: 60_000, quietMs: 60_000, headersMs: 60_000, stalledMs: 60_000 };
   test.each([
     ["says nothing", "", { silenceMs: 60 }],
     ["says one byte", "P", { silenceMs: 60 }],
     ["says no more than the preface", PREFACE, { silenceMs: 60 }],
+    ["falls silent in HTTP/2", Buffer.concat([PREFACE, SETTINGS]), { quietMs: 30 }],
     ["stops inside its headers", "GET / HTTP/1.1\r\nHo", { headersMs: 60 }],
     [
       "stops inside its body",
@@ -245,6 +246,12 @@ describe("hostile and clumsy clients", () => {
     client.socket.pause();
     await client.send(HTTP1_GET);
     await cut;
+  });
+
+  test("a client of HTTP/2 that has nothing to say, and answers when asked, stays", async () => {
+    const client = session(await open({ timeouts: { quietMs: 20 } }));
+    for (let asked = 0; asked < 5; asked += 1) await once(client, "ping");
+    expect(await getHttp2(client)).toBe("HTTP/2.0 / 0 bytes");
   });
 
   test("a client that says nothing to a TLS port is cut off", async () => {

@@ -3,8 +3,8 @@ import { writeJson, type Json } from "./json-document.js";
 import { printable, printableJson } from "./printable.js";
 import { layOut, type Column } from "./table.js";
 
-/** Where a command writes: standard output or standard error. */
-export type Sink = Pick<NodeJS.WriteStream, "write" | "isTTY" | "columns">;
+/** Where a command writes: standard output or standard error. What is no terminal has no `isTTY` at all. */
+export type Sink = Pick<NodeJS.WriteStream, "write" | "columns"> & { readonly isTTY?: boolean };
 
 /** Fields of a thing that is shown alone: name and value; undefined values are left out. */
 export type Fields = readonly (readonly [name: string, value: string | undefined])[];
@@ -84,5 +84,5 @@ export class Output {
 
 /** Whether a sink takes colours: a terminal that can, unless NO_COLOR is set. */
 function colored(sink: Sink): boolean {
-  return sink.isTTY && (process.env["NO_COLOR"] ?? "") === "" && process.env["TERM"] !== "dumb";
+  return sink.isTTY === true && (process.env["NO_COLOR"] ?? "") === "" && process.env["TERM"] !== "dumb";
 }

@@ -19,6 +19,9 @@ Example:
 
 Exit status: 0 done, 1 failed, 2 called wrongly.`;
 
+/** The parser takes the colours off again where they are not wanted. */
+const { bold } = pc.createColors(true);
+
 const STARTERS = ["dev", "serve", "migrate"];
 
 /** The parser's last word: help or the version was shown, or the command line cannot be read. */
@@ -46,7 +49,7 @@ export function makeProgram(): Command {
       "the server's key; better in the environment: other users of this machine can see a command line (env: TRUNKLINE_KEY)",
     )
     .option("--json", "answer for machines: a JSON document, or one a line for lists")
-    .configureHelp({ showGlobalOptions: true, styleTitle: pc.bold, visibleGlobalOptions })
+    .configureHelp({ showGlobalOptions: true, styleTitle: bold, visibleGlobalOptions })
     .addHelpText("after", EXAMPLE);
   const adders = [
     addDev,

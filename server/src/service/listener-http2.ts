@@ -1,4 +1,5 @@
 import { createServer, type Http2Session, type ServerOptions } from "node:http2";
+import type { Socket } from "node:net";
 import type { RequestHandler } from "./listener-handler.js";
 import type { ProtocolSide } from "./listener-http1.js";
 import type { ListenerTimeouts } from "./listener-timeouts.js";
@@ -40,6 +41,37 @@ function greet(session: Http2Session, silenceMs: number): void {
   if (!session.destroyed) session.setLocalWindowSize(SESSION_WINDOW_BYTES);
 }
 
+/**
+ * Cuts a session whose peer is gone or was given up. Node does not read on from a peer that has broken the protocol,
+ * nor tell anybody, and such a connection would keep its file descriptor for ever.
+ */
+function watch(session: Http2Session, socket: Socket, quietMs: number): void {
+  let seen = socket.bytesRead;
+  let asked = false;
+  const cutIfStillQuiet = (): void => {
+    if (socket.bytesRead !== seen) return;
+    session.destroy();
+    socket.destroy();
+  };
+  const timer = setInterval(() => {
+    if (socket.bytesRead !== seen) {
+      seen = socket.bytesRead;
+      asked = false;
+    } else if (asked || session.destroyed) {
+      // A process that was stopped runs its timers before it reads what came meanwhile.
+      setImmediate(cutIfStillQuiet);
+    } else {
+      asked = true;
+      // The answer is bytes that are read; it is false where the session cannot send any more.
+      session.ping(() => undefined);
+    }
+  }, quietMs);
+  timer.unref();
+  socket.once("close", () => {
+    clearInterval(timer);
+  });
+}
+
 /** The HTTP/2 half: gRPC, and Connect and gRPC-Web with streams in both directions. */
 export function http2Side(handler: RequestHandler, timeouts: ListenerTimeouts): ProtocolSide {
   const sessions = new Set<Http2Session>();
@@ -61,7 +93,13 @@ export function http2Side(handler: RequestHandler, timeouts: ListenerTimeouts): 
       }
       // A peer that ended its side can neither ask nor open windows any more, and its session would stay.
       socket.allowHalfOpen = false;
+      const onSession = (session: Http2Session): void => {
+        watch(session, socket, timeouts.quietMs);
+      };
+      // The session is made, and told of, while the socket is handed over.
+      server.once("session", onSession);
       server.emit("connection", socket);
+      server.off("session", onSession);
     },
     drain() {
       draining = true;

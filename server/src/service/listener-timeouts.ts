@@ -2,6 +2,11 @@
 export interface ListenerTimeouts {
   /** From the connection to the bytes that tell its protocol, and from there to HTTP/2's first settings. */
   readonly silenceMs: number;
+  /**
+   * Between two looks at an HTTP/2 connection: one that sent nothing since the last is asked by a PING, and cut at
+   * the next when it has still sent nothing. Half of what it takes to find a dead one.
+   */
+  readonly quietMs: number;
   /** For the whole header block of an HTTP/1.1 request. */
   readonly headersMs: number;
   /**
@@ -16,6 +21,7 @@ export interface ListenerTimeouts {
 /** What {@link ListenerTimeouts} are unless the caller says otherwise. */
 export const DEFAULT_TIMEOUTS: ListenerTimeouts = {
   silenceMs: 5_000,
+  quietMs: 30_000,
   headersMs: 15_000,
   stalledMs: 60_000,
   keepAliveMs: 75_000,
