@@ -21,12 +21,12 @@ const jobs = {
     );
     return { calls, seconds: (performance.now() - startedAt) / 1_000 };
   },
-  /** One call at a time, with a pause between. */
+  /** One call at a time, one after the other or with a pause between. */
   async latency({ calls, pauseMs }) {
     const ms = [];
     const openedAt = [];
     for (let index = 0; index < calls; index++) {
-      await new Promise((resolve) => setTimeout(resolve, pauseMs));
+      if (pauseMs > 0) await new Promise((resolve) => setTimeout(resolve, pauseMs));
       const startedAt = performance.now();
       openedAt.push(performance.timeOrigin + startedAt);
       await run.call("noop", { index });

@@ -43,7 +43,8 @@ const KEEP_ALIVE_MS = 10_000;
 /**
  * Settings of every connection, sent with its start-up message. A prepared statement keeps a plan that may
  * have been made while a table was empty, when reading all of it looks best; without those plans what is
- * left are index look-ups, which is what every statement here wants.
+ * left are index look-ups, which is what every statement here wants. So one plan serves for all: planning
+ * again for each batch, which PostgreSQL would do, takes half as long as the statement itself.
  */
 const SETTINGS = [
   "-c TimeZone=UTC",
@@ -52,6 +53,7 @@ const SETTINGS = [
   "-c enable_seqscan=off",
   "-c enable_hashjoin=off",
   "-c enable_mergejoin=off",
+  "-c plan_cache_mode=force_generic_plan",
 ].join(" ");
 
 /** A database with the connections to it. */
