@@ -35,6 +35,12 @@ export async function createDatabase(postgresUrl) {
   return {
     url: url.href,
     drop: () => query(postgresUrl, `DROP DATABASE ${name} WITH (FORCE)`),
+    /** CPU seconds of all of PostgreSQL's processes on this machine, but for those that have ended. */
+    cpuSeconds: async () => {
+      const rows = await query(url.href, "SELECT pid FROM pg_stat_activity");
+      const used = await Promise.all(rows.map(({ pid }) => usage(pid).catch(() => ({ cpuSeconds: 0 }))));
+      return used.reduce((sum, { cpuSeconds }) => sum + cpuSeconds, 0);
+    },
     /** Row versions written, commits and WAL bytes so far. */
     counters: async () => {
       const [row] = await query(

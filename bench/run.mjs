@@ -55,23 +55,36 @@ const scenarios = {
       await withStack(postgres, { concurrency: Math.max(callers, 100) }, async (stack) => {
         const seconds = options.quick ? 3 : 8;
         await stack.harness.ask({ job: "callers", callers, seconds: 2 });
-        const figures = { perSecond: [], cpu: [], versions: [], commits: [], wal: [] };
+        const { harness, server, worker, database } = stack;
+        const used = async () => ({
+          server: (await usage(server.pid)).cpuSeconds,
+          harness: (await usage(harness.pid)).cpuSeconds,
+          worker: (await usage(worker.pid)).cpuSeconds,
+          PostgreSQL: await database.cpuSeconds(),
+        });
+        const figures = { perSecond: [], versions: [], commits: [], wal: [] };
+        const cpu = { server: [], harness: [], worker: [], PostgreSQL: [] };
         for (let index = 0; index < runs; index++) {
           await countersSettled();
-          const before = { ...(await usage(stack.server.pid)), ...(await stack.database.counters()) };
-          const { calls, seconds: took } = await stack.harness.ask({ job: "callers", callers, seconds });
-          // PostgreSQL publishes a backend's counters within a second of its last commit.
+          const counted = await database.counters();
+          const before = await used();
+          const { calls, seconds: took } = await harness.ask({ job: "callers", callers, seconds });
+          const after = await used();
           await countersSettled();
-          const after = { ...(await usage(stack.server.pid)), ...(await stack.database.counters()) };
+          const counts = await database.counters();
+          for (const [name, each] of Object.entries(cpu)) {
+            each.push(((after[name] - before[name]) / calls) * 1e6);
+          }
           figures.perSecond.push(calls / took);
-          figures.cpu.push(((after.cpuSeconds - before.cpuSeconds) / calls) * 1e6);
-          figures.versions.push((after.versions - before.versions) / calls);
-          figures.commits.push((after.commits - before.commits) / calls);
-          figures.wal.push((after.wal - before.wal) / calls);
+          figures.versions.push((counts.versions - counted.versions) / calls);
+          figures.commits.push((counts.commits - counted.commits) / calls);
+          figures.wal.push((counts.wal - counted.wal) / calls);
         }
         const variant = `${callers} callers`;
         report("throughput", variant, "calls", figures.perSecond, "calls/s");
-        report("throughput", variant, "server CPU", figures.cpu, "µs/call");
+        for (const [name, each] of Object.entries(cpu)) {
+          report("throughput", variant, `CPU, ${name}`, each, "µs/call");
+        }
         report("throughput", variant, "row versions", figures.versions, "/call");
         report("throughput", variant, "commits", figures.commits, "/call");
         report("throughput", variant, "WAL", figures.wal, "B/call");
