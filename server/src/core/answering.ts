@@ -1,5 +1,4 @@
 import {
-  callBase,
   changed,
   endWith,
   failAttempt,
@@ -11,7 +10,7 @@ import {
   withdrawnUnlessAnswered,
   withStanding,
 } from "./attempt.js";
-import { isEnded, type Call, type EndedCall } from "./call.js";
+import { inState, isEnded, nextBase, type Call, type EndedCall } from "./call.js";
 import type { CallEvent, Decision, Timer } from "./event.js";
 import { sameFailure, type Answer, type Failure } from "./failure.js";
 import { LIMITS } from "./limits.js";
@@ -61,14 +60,14 @@ export function defer(call: Call, event: CallEvent & { type: "defer" }): Decisio
   if (claim.standing !== "live" && claim.standing !== "lapsed") return claimLost(call, event.claimId);
   const timeoutMs = event.timeoutMs ?? call.policy.deferTimeoutMs;
   return changed({
-    next: {
-      ...callBase(call),
-      state: "deferred",
-      // A worker that defers has started, whether its acceptance was stored or not.
-      spent: call.state === "claimed" && !isCounted(call) ? call.spent + 1 : call.spent,
-      claim: withStanding(claim, "withdrawn"),
-      tokens: [...call.tokens, { attempt: call.attempt, hash: event.tokenHash }],
-    },
+    next: inState(
+      nextBase(call, {
+        // A worker that defers has started, whether its acceptance was stored or not.
+        spent: call.state === "claimed" && !isCounted(call) ? call.spent + 1 : call.spent,
+        tokens: [...call.tokens, { attempt: call.attempt, hash: event.tokenHash }],
+      }),
+      { state: "deferred", claim: withStanding(claim, "withdrawn") },
+    ),
     timers: {
       ready: "clear",
       attempt: timeoutMs === null ? attemptTimer(call) : "clear",
@@ -137,12 +136,10 @@ export function issueToken(call: Call, tokenHash: string): Decision {
     );
   }
   return changed({
-    next: {
-      ...callBase(call),
+    next: inState(nextBase(call, { tokens: [...call.tokens, { attempt: call.attempt, hash: tokenHash }] }), {
       state: "deferred",
       claim: call.claim,
-      tokens: [...call.tokens, { attempt: call.attempt, hash: tokenHash }],
-    },
+    }),
     timers: { ready: "keep", attempt: "keep", defer: "keep", total: "keep" },
     failedAttempt: null,
     revoked: null,

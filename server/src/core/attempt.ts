@@ -1,4 +1,13 @@
-import type { Call, Claim, ClaimedCall, ClaimStanding } from "./call.js";
+import {
+  inState,
+  nextBase,
+  type Call,
+  type CallBase,
+  type CallCounters,
+  type Claim,
+  type ClaimedCall,
+  type ClaimStanding,
+} from "./call.js";
 import type { Change, Decision, RevokeCause, Timer, Timers, Verdict } from "./event.js";
 import { serverFailure, type Answer, type Failure } from "./failure.js";
 import { backoffMs } from "./policy.js";
@@ -57,13 +66,14 @@ export interface Ending {
  * changes none of the counters, so the store need not write them.
  */
 export function endWith(call: Call, answer: Answer, ending: Ending): Decision {
-  const base = { ...callBase(call), claim: withdrawnUnlessAnswered(ending.claim) };
-  const next: Call =
-    answer.type === "result"
-      ? { ...base, state: "succeeded", resultJson: answer.resultJson }
-      : { ...base, state: "failed", failure: answer.failure };
+  const claim = withdrawnUnlessAnswered(ending.claim);
   return changed({
-    next,
+    next: inState(
+      nextBase(call),
+      answer.type === "result"
+        ? { state: "succeeded", claim, resultJson: answer.resultJson }
+        : { state: "failed", claim, failure: answer.failure },
+    ),
     timers: NO_TIMERS,
     failedAttempt:
       ending.inAttempt && answer.type === "failure"
@@ -76,7 +86,11 @@ export function endWith(call: Call, answer: Answer, ending: Ending): Decision {
 /** Ends the call without an answer; what its attempt came to stays open, so the history gets nothing. */
 export function cancelWith(call: Call, failure: Failure, revoked: RevokeCause | null): Decision {
   return changed({
-    next: { ...callBase(call), claim: withdrawnUnlessAnswered(call.claim), state: "canceled", failure },
+    next: inState(nextBase(call), {
+      state: "canceled",
+      claim: withdrawnUnlessAnswered(call.claim),
+      failure,
+    }),
     timers: NO_TIMERS,
     failedAttempt: null,
     revoked,
@@ -107,18 +121,27 @@ export function failAttempt(call: Call, failed: FailedAttempt): Decision {
   const failures = call.failures + 1;
   const atOnce = lost && call.losses === 0;
   const delayMs = atOnce ? 0 : backoffMs(call.policy, failures, random);
-  const counted = { ...callBase(call), failures, losses: call.losses + (lost ? 1 : 0) };
+  const counted = { failures, losses: call.losses + (lost ? 1 : 0) };
   const again =
-    call.executor === "client" ? clientAgain(counted, delayMs) : queueAgain(counted, claim, delayMs);
+    call.executor === "client"
+      ? clientAgain(call, counted, delayMs)
+      : queueAgain(nextBase(call, counted), claim, delayMs);
   return changed({ ...again, failedAttempt: { number: call.attempt, failure }, revoked });
 }
 
 /** A client call's next attempt: counted at once, its limits start after the backoff. */
-function clientAgain(base: CallBase, delayMs: number): Pick<Change, "next" | "timers"> {
-  const { attemptTimeoutMs, deferTimeoutMs } = base.policy;
+function clientAgain(
+  call: Call,
+  counted: Partial<CallCounters>,
+  delayMs: number,
+): Pick<Change, "next" | "timers"> {
+  const { attemptTimeoutMs, deferTimeoutMs } = call.policy;
   const limited = deferTimeoutMs === null && attemptTimeoutMs !== null;
   return {
-    next: { ...base, attempt: base.attempt + 1, spent: base.spent + 1, state: "deferred", claim: null },
+    next: inState(nextBase(call, { ...counted, attempt: call.attempt + 1, spent: call.spent + 1 }), {
+      state: "deferred",
+      claim: null,
+    }),
     timers: {
       ready: { inMs: delayMs },
       attempt: limited ? { inMs: delayMs + attemptTimeoutMs } : "clear",
@@ -136,7 +159,7 @@ export function queueAgain(
 ): Pick<Change, "next" | "timers"> {
   const backingOff = delayMs > 0;
   return {
-    next: { ...base, state: "queued", claim, backingOff },
+    next: inState(base, { state: "queued", claim, backingOff }),
     timers: {
       ready: backingOff ? { inMs: delayMs } : "clear",
       attempt: "clear",
@@ -155,31 +178,6 @@ export function lostFailure(call: ClaimedCall): Failure {
     call.spent,
     true,
   );
-}
-
-/** A call without what depends on its state, and with its next version. */
-export type CallBase = Omit<Call, "state" | "claim" | "backingOff" | "resultJson" | "failure">;
-
-/** The part of a call that every state shares, one version on. */
-export function callBase(call: Call): CallBase {
-  return {
-    projectId: call.projectId,
-    runId: call.runId,
-    seq: call.seq,
-    key: call.key,
-    turn: call.turn,
-    namespace: call.namespace,
-    tool: call.tool,
-    executor: call.executor,
-    policy: call.policy,
-    version: call.version + 1,
-    attempt: call.attempt,
-    spent: call.spent,
-    failures: call.failures,
-    losses: call.losses,
-    offers: call.offers,
-    tokens: call.tokens,
-  };
 }
 
 /** A decision that changes the call. */

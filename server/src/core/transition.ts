@@ -1,5 +1,4 @@
 import {
-  callBase,
   cancelWith,
   changed,
   endWith,
@@ -12,15 +11,22 @@ import {
   timerFor,
   UNCHANGED,
   withStanding,
-  type CallBase,
 } from "./attempt.js";
 import { answer, defer, issueToken, settle, settleByToken } from "./answering.js";
-import { isEnded, type Call, type CallFacts, type ClaimedCall } from "./call.js";
+import {
+  inState,
+  isEnded,
+  nextBase,
+  type Call,
+  type CallBase,
+  type CallFacts,
+  type ClaimedCall,
+} from "./call.js";
 import { formatDuration } from "./duration.js";
 import type { CallEvent, CancelCause, Decision, RevokeCause, TakeBackCause, Timers } from "./event.js";
 import { serverFailure, type Failure } from "./failure.js";
 import { formatCallId } from "./name.js";
-import { backoffMs } from "./policy.js";
+import { backoffMs, type Policy } from "./policy.js";
 import { claimLost, refuse } from "./refusal.js";
 
 /** A claim that is about to be made. */
@@ -38,21 +44,11 @@ export function birth(
   facts: CallFacts,
   claim: NewClaim | null,
 ): { readonly call: Call; readonly timers: Timers } {
-  const base: CallBase = {
-    ...facts,
-    version: 1,
-    attempt: 0,
-    spent: 0,
-    failures: 0,
-    losses: 0,
-    offers: 0,
-    tokens: [],
-  };
   const { attemptTimeoutMs, totalTimeoutMs, deferTimeoutMs } = facts.policy;
   const total = timerFor(totalTimeoutMs);
   if (facts.executor === "client") {
     return {
-      call: { ...base, attempt: 1, spent: 1, state: "deferred", claim: null },
+      call: inState(newBase(facts, 1, 1), { state: "deferred", claim: null }),
       timers: {
         ready: "clear",
         attempt: deferTimeoutMs === null ? timerFor(attemptTimeoutMs) : "clear",
@@ -63,12 +59,12 @@ export function birth(
   }
   if (claim === null) {
     return {
-      call: { ...base, state: "queued", claim: null, backingOff: false },
+      call: inState(newBase(facts, 0, 0), { state: "queued", claim: null, backingOff: false }),
       timers: { ready: "clear", attempt: "clear", defer: "clear", total },
     };
   }
   return {
-    call: claimed(base, claim),
+    call: claimed(newBase(facts, 1, spentByClaim(facts.policy)), claim),
     timers: { ready: "clear", attempt: timerFor(attemptTimeoutMs), defer: "clear", total },
   };
 }
@@ -107,12 +103,35 @@ export function decide(call: Call, event: CallEvent, random: number): Decision {
   }
 }
 
-function claimed(base: CallBase, made: NewClaim): Call {
+function newBase(facts: CallFacts, attempt: 0 | 1, spent: 0 | 1): CallBase {
   return {
-    ...base,
+    projectId: facts.projectId,
+    runId: facts.runId,
+    seq: facts.seq,
+    key: facts.key,
+    turn: facts.turn,
+    namespace: facts.namespace,
+    tool: facts.tool,
+    executor: facts.executor,
+    policy: facts.policy,
+    version: 1,
+    attempt,
+    spent,
+    failures: 0,
+    losses: 0,
+    offers: 0,
+    tokens: [],
+  };
+}
+
+/** Under `at_most_once` only the acceptance counts. */
+function spentByClaim({ mode }: Policy): 0 | 1 {
+  return mode === "retry" ? 1 : 0;
+}
+
+function claimed(base: CallBase, made: NewClaim): Call {
+  return inState(base, {
     state: "claimed",
-    attempt: base.attempt + 1,
-    spent: base.policy.mode === "retry" ? base.spent + 1 : base.spent,
     claim: {
       id: made.claimId,
       session: made.session,
@@ -120,7 +139,7 @@ function claimed(base: CallBase, made: NewClaim): Call {
       standing: "live",
       accepted: false,
     },
-  };
+  });
 }
 
 function claim(call: Call, made: NewClaim): Decision {
@@ -128,7 +147,10 @@ function claim(call: Call, made: NewClaim): Decision {
     return refuse("CLAIM_LOST", `call ${formatCallId(call)} is ${call.state}; only a queued one is claimed`);
   }
   return changed({
-    next: claimed(callBase(call), made),
+    next: claimed(
+      nextBase(call, { attempt: call.attempt + 1, spent: call.spent + spentByClaim(call.policy) }),
+      made,
+    ),
     timers: {
       ready: "clear",
       attempt: timerFor(call.policy.attemptTimeoutMs),
@@ -150,13 +172,10 @@ function accept(call: Call, claimId: string): Decision {
   if (call.claim.accepted) return REPEATED;
   if (call.policy.mode === "retry") return UNCHANGED;
   return changed({
-    next: {
-      ...callBase(call),
+    next: inState(nextBase(call, { spent: call.spent + 1, offers: 0 }), {
       state: "claimed",
-      spent: call.spent + 1,
-      offers: 0,
       claim: { ...call.claim, accepted: true },
-    },
+    }),
     timers: { ready: "clear", attempt: "keep", defer: "clear", total: "keep" },
     failedAttempt: null,
     revoked: null,
@@ -230,7 +249,7 @@ function offerAgain(
     readonly revoked: RevokeCause | null;
   },
 ): Decision {
-  const base = { ...callBase(call), spent: how.spent, offers: how.offers };
+  const base = nextBase(call, { spent: how.spent, offers: how.offers });
   return changed({
     ...queueAgain(base, withStanding(call.claim, how.standing), how.delayMs),
     failedAttempt: null,
@@ -312,11 +331,11 @@ function timeOut(call: Call, failure: Failure): Decision {
 
 function backoffOver(call: Call): Decision {
   if (call.state === "queued" && call.backingOff) {
-    return changed({ ...queueAgain(callBase(call), call.claim, 0), failedAttempt: null, revoked: null });
+    return changed({ ...queueAgain(nextBase(call), call.claim, 0), failedAttempt: null, revoked: null });
   }
   if (call.state === "deferred" && call.executor === "client") {
     return changed({
-      next: { ...callBase(call), state: "deferred", claim: call.claim },
+      next: inState(nextBase(call), { state: "deferred", claim: call.claim }),
       timers: { ready: "clear", attempt: "keep", defer: "keep", total: "keep" },
       failedAttempt: null,
       revoked: null,

@@ -92,7 +92,7 @@ export class Opener {
     const assignment = this.#assign(request);
     try {
       for (let tries = 0; tries < MAX_RENUMBERINGS; tries++) {
-        const row = toRow({ ...request, key }, run.nextSeq++, assignment);
+        const row = toRow(request, key, run.nextSeq++, assignment);
         const { outcome, again } = await this.#inserts.push(row);
         if (outcome.type === "exists") return this.#found(request, row, outcome.record, again, assignment);
         if (outcome.type === "inserted") return this.#inserted(request, row, outcome, assignment);
@@ -171,13 +171,13 @@ function newKey(): string {
   return `auto-${randomId()}`;
 }
 
-function toRow(request: OpenRequest, seq: number, assignment: Assignment | null): NewCallRow {
+function toRow(request: OpenRequest, key: string, seq: number, assignment: Assignment | null): NewCallRow {
   const { run, inputJson, priority, traceparent } = request;
   const facts: CallFacts = {
     projectId: run.record.projectId,
     runId: run.record.id,
     seq,
-    key: request.key,
+    key,
     turn: request.turn,
     namespace: run.record.namespace,
     tool: request.tool,
@@ -192,8 +192,10 @@ function toRow(request: OpenRequest, seq: number, assignment: Assignment | null)
           session: assignment.session.number,
           worker: assignment.session.facts.worker,
         };
+  const { call, timers } = birth(facts, claim);
   return {
-    ...birth(facts, claim),
+    call,
+    timers,
     inputJson,
     priority,
     traceparent,

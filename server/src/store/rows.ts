@@ -1,4 +1,13 @@
-import type { Call, CallFacts, CallState, Claim, ClaimStanding, Executor, TokenHash } from "../core/call.js";
+import {
+  inState,
+  type Call,
+  type CallBase,
+  type CallState,
+  type Claim,
+  type ClaimStanding,
+  type Executor,
+  type TokenHash,
+} from "../core/call.js";
 import { TrunklineError } from "../core/error.js";
 import type { Failure } from "../core/failure.js";
 import { DEFAULT_POLICY, samePolicy, type Policy } from "../core/policy.js";
@@ -117,7 +126,7 @@ export const BARE_RECORD_COLUMNS = `${CALL_BUT_RESULT}, NULL::json AS result, ${
 
 /** A call out of its row: the one place where one is made of the other. */
 export function toCall(row: CallRow): Call {
-  const facts: CallFacts = {
+  const base: CallBase = {
     projectId: row.project_id,
     runId: row.run_id,
     seq: row.seq,
@@ -127,9 +136,6 @@ export function toCall(row: CallRow): Call {
     tool: row.tool,
     executor: row.executor,
     policy: policyFrom(row.policy),
-  };
-  const base = {
-    ...facts,
     version: row.version,
     attempt: row.attempt,
     spent: row.spent,
@@ -141,18 +147,18 @@ export function toCall(row: CallRow): Call {
   const claim = claimOf(row);
   switch (row.state) {
     case "queued":
-      return { ...base, state: "queued", claim, backingOff: row.backing_off };
+      return inState(base, { state: "queued", claim, backingOff: row.backing_off });
     case "claimed":
       if (claim === null) throw damaged(row, "it is claimed under no claim");
-      return { ...base, state: "claimed", claim: { ...claim, standing: "live" } };
+      return inState(base, { state: "claimed", claim: { ...claim, standing: "live" } });
     case "deferred":
-      return { ...base, state: "deferred", claim };
+      return inState(base, { state: "deferred", claim });
     case "succeeded":
-      return { ...base, state: "succeeded", claim, resultJson: row.result ?? "" };
+      return inState(base, { state: "succeeded", claim, resultJson: row.result ?? "" });
     case "failed":
     case "canceled":
       if (row.failure === null) throw damaged(row, `it is ${row.state} without a failure`);
-      return { ...base, state: row.state, claim, failure: failureFrom(row.failure) };
+      return inState(base, { state: row.state, claim, failure: failureFrom(row.failure) });
   }
 }
 
