@@ -192,13 +192,36 @@ const orNone = (text: string): string | undefined => (text === "" ? undefined : 
 /** How a call ended, as the server tells it. */
 export function outcomeFromWire(outcome: WireOutcome): Outcome {
   const { callId, key, turn, tool, attempt, resultJson } = outcome;
-  const base = { callId, key, turn, tool, attempt, endedAt: dateFromWire(outcome.endedAt) };
+  const endedAt = dateFromWire(outcome.endedAt);
   if (outcome.state === WireState.SUCCEEDED) {
-    return { ...base, state: "succeeded", result: parsed(resultJson), resultJson, error: undefined };
+    const result = parsed(resultJson);
+    return {
+      callId,
+      key,
+      turn,
+      tool,
+      attempt,
+      endedAt,
+      state: "succeeded",
+      result,
+      resultJson,
+      error: undefined,
+    };
   }
   const state = outcome.state === WireState.CANCELED ? "canceled" : "failed";
   const error = failureFromWire(outcome.failure);
-  return { ...base, state, result: undefined, resultJson: undefined, error };
+  return {
+    callId,
+    key,
+    turn,
+    tool,
+    attempt,
+    endedAt,
+    state,
+    result: undefined,
+    resultJson: undefined,
+    error,
+  };
 }
 
 /** A call, as the server tells it. */

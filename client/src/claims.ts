@@ -138,7 +138,7 @@ export class Claims implements HandlerPort {
   /** Tells running handlers to stop; what they say is dropped. */
   abandon(error: Error): void {
     this.#over = true;
-    for (const held of this.book.running()) held.abort.abort(error);
+    for (const held of this.book.running()) held.lose(error);
     for (const waiter of this.#deferrals.values()) waiter.reject(error);
     this.#deferrals.clear();
   }
@@ -254,7 +254,7 @@ export class Claims implements HandlerPort {
 
   #forget(held: HeldClaim, error: TrunklineError, report: boolean): void {
     this.book.remove(held.id);
-    held.abort.abort(error);
+    held.lose(error);
     if (report) this.report(error, held);
     if (held.standing === "running" || held.standing === "over") return;
     held.standing = "over";

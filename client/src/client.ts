@@ -18,7 +18,10 @@ export interface TrunklineOptions extends EndpointOptions {
    * cannot be reached. Calls wait without a limit. Default 30 s.
    */
   readonly retryFor?: Duration;
-  /** Told once when a tool has no worker, and when the server is away for a while. Default `console.warn`. */
+  /**
+   * Told once when a tool has no worker, when the server is away for a while, and when a worker is connected again
+   * after that. Default `console.warn`.
+   */
   readonly onWarning?: (message: string) => void;
 }
 
@@ -54,6 +57,7 @@ export class Trunkline {
     this.#unary = new Unary(
       this.#endpoint,
       retryFor === undefined ? DEFAULT_RETRY_MS : parseDuration(retryFor, "retryFor"),
+      this.#onWarning,
     );
     this.calls = new Calls(this.#unary);
     this.#drive = new Drive(this.#endpoint, {

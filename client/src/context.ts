@@ -82,7 +82,6 @@ export class HandlerContext implements ToolContext {
   readonly idempotencyKey: string;
   readonly attempt: number;
   readonly labels: Readonly<Record<string, string>>;
-  readonly signal: AbortSignal;
   readonly traceparent: string | undefined;
   readonly deadline: Date | undefined;
   readonly inputJson: string;
@@ -101,7 +100,6 @@ export class HandlerContext implements ToolContext {
     this.idempotencyKey = claim.callId;
     this.attempt = claim.attempt;
     this.labels = Object.freeze({ ...claim.labels });
-    this.signal = held.abort.signal;
     this.traceparent = claim.traceparent === "" ? undefined : claim.traceparent;
     this.deadline = held.deadline;
     this.inputJson = claim.inputJson === "" ? "null" : claim.inputJson;
@@ -111,6 +109,10 @@ export class HandlerContext implements ToolContext {
     this.heartbeat = this.heartbeat.bind(this);
     this.newToken = this.newToken.bind(this);
     this.defer = this.defer.bind(this);
+  }
+
+  get signal(): AbortSignal {
+    return this.#held.signal;
   }
 
   /** The deferral that the handler asked for, if it did. */

@@ -89,8 +89,17 @@ export class Drive implements DriveStreamOwner, WatchPort {
     const open = create(NewCallSchema, { request, runId, call: spec });
     const bytes = Buffer.byteLength(spec.inputJson) + OPEN_BYTES;
     return new Promise((resolve, reject) => {
-      const item = { kind: "open", open, bytes, sent: false, withdrawn: false } as const;
-      const pending: PendingOpen = { ...item, signal, forget: () => undefined, resolve, reject };
+      const pending: PendingOpen = {
+        kind: "open",
+        open,
+        bytes,
+        sent: false,
+        withdrawn: false,
+        signal,
+        forget: () => undefined,
+        resolve,
+        reject,
+      };
       this.#opens.set(request, pending);
       if (signal !== undefined) pending.forget = onAbort(signal, () => this.#takeBack(pending, signal));
       this.#keeper.active?.send(pending);

@@ -54,7 +54,7 @@ export async function runHandler(held: HeldClaim, handler: ToolHandler, port: Ha
   if (deferral !== undefined) {
     port.release(held);
     await afterDeferral(held, deferral, ending, port);
-  } else if (held.abort.signal.aborted) {
+  } else if (held.lost) {
     // Lost; that was said when it happened.
     port.release(held);
   } else {
@@ -92,7 +92,7 @@ async function afterDeferral(
   try {
     stored = await deferral;
   } catch (refusal) {
-    if (held.abort.signal.aborted) {
+    if (held.lost) {
       port.report("thrown" in ending ? ending.thrown : refusal, held);
       return;
     }

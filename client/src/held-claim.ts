@@ -14,8 +14,6 @@ export type Standing = "unconfirmed" | "ready" | "running" | "over";
 /** A claim from its receipt to the acknowledgement of what became of it. */
 export class HeldClaim {
   readonly claim: Claim;
-  /** Aborts when the claim is lost. */
-  readonly abort = new AbortController();
   /** When the attempt or the call times out, by this machine's clock; undefined without a limit. */
   readonly deadline: Date | undefined;
   standing: Standing;
@@ -23,12 +21,32 @@ export class HeldClaim {
   progressJson: string | undefined;
   /** Whether the progress is still to be sent. */
   progressDue = false;
+  #abort: AbortController | undefined;
+  #loss: { readonly error: Error } | undefined;
 
   constructor(claim: Claim) {
     this.claim = claim;
     this.standing = claim.confirm ? "unconfirmed" : "ready";
     this.deadline =
       claim.timeLeft === undefined ? undefined : new Date(Date.now() + durationMs(claim.timeLeft));
+  }
+
+  /** Aborts when the claim is lost. Made when somebody asks: it costs as much as all the rest of a claim. */
+  get signal(): AbortSignal {
+    this.#abort ??= new AbortController();
+    if (this.#loss !== undefined) this.#abort.abort(this.#loss.error);
+    return this.#abort.signal;
+  }
+
+  /** Whether the claim was lost. */
+  get lost(): boolean {
+    return this.#loss !== undefined;
+  }
+
+  /** The claim is lost, for this reason; the first one counts. */
+  lose(error: Error): void {
+    this.#loss ??= { error };
+    this.#abort?.abort(this.#loss.error);
   }
 
   get id(): string {

@@ -66,34 +66,35 @@ function wireDuration(duration: Duration | undefined, field: string): WireDurati
   return duration === undefined ? undefined : durationFromMs(parseDuration(duration, field));
 }
 
-function wireFactor(factor: number | undefined): number | undefined {
+function wireFactor(factor: number | undefined, field: string): number | undefined {
   // What comes from JavaScript may be anything.
   const given: unknown = factor;
   if (given === undefined || Number.isFinite(given)) return factor;
-  throw refuseArgument("policy.backoff.factor", String(factor), "allowed are numbers from 1 to 100");
+  throw refuseArgument(field, String(factor), "allowed are numbers from 1 to 100");
 }
 
 /**
  * A policy as the wire has it.
  *
+ * @param field what it is called in messages
  * @throws TrunklineError INVALID_FIELD for a duration outside the grammar, a number that is none, and a field or
  *   mode that does not exist: a misspelt limit must not be silently none
  */
-export function policyToWire(policy: Policy): WirePolicy {
-  onlyFields(policy, FIELDS, "policy");
+export function policyToWire(policy: Policy, field = "policy"): WirePolicy {
+  onlyFields(policy, FIELDS, field);
   const { mode, maxAttempts, backoff } = policy;
-  if (backoff !== undefined) onlyFields(backoff, BACKOFF_FIELDS, "policy.backoff");
+  if (backoff !== undefined) onlyFields(backoff, BACKOFF_FIELDS, `${field}.backoff`);
   const wire = create(PolicySchema);
-  if (mode !== undefined) wire.mode = oneOf(WIRE_MODE_OF, mode, "policy.mode");
-  if (maxAttempts !== undefined) wire.maxAttempts = whole(maxAttempts, "policy.maxAttempts", 1, MAX_ATTEMPTS);
-  wire.backoffFactor = wireFactor(backoff?.factor);
-  wire.backoffInitial = wireDuration(backoff?.initial, "policy.backoff.initial");
-  wire.backoffMax = wireDuration(backoff?.max, "policy.backoff.max");
-  wire.heartbeatTimeout = wireDuration(policy.heartbeatTimeout, "policy.heartbeatTimeout");
-  wire.detachGrace = wireDuration(policy.detachGrace, "policy.detachGrace");
-  wire.attemptTimeout = wireDuration(policy.attemptTimeout, "policy.attemptTimeout");
-  wire.totalTimeout = wireDuration(policy.totalTimeout, "policy.totalTimeout");
-  wire.deferTimeout = wireDuration(policy.deferTimeout, "policy.deferTimeout");
+  if (mode !== undefined) wire.mode = oneOf(WIRE_MODE_OF, mode, `${field}.mode`);
+  if (maxAttempts !== undefined) wire.maxAttempts = whole(maxAttempts, `${field}.maxAttempts`, 1, MAX_ATTEMPTS);
+  wire.backoffFactor = wireFactor(backoff?.factor, `${field}.backoff.factor`);
+  wire.backoffInitial = wireDuration(backoff?.initial, `${field}.backoff.initial`);
+  wire.backoffMax = wireDuration(backoff?.max, `${field}.backoff.max`);
+  wire.heartbeatTimeout = wireDuration(policy.heartbeatTimeout, `${field}.heartbeatTimeout`);
+  wire.detachGrace = wireDuration(policy.detachGrace, `${field}.detachGrace`);
+  wire.attemptTimeout = wireDuration(policy.attemptTimeout, `${field}.attemptTimeout`);
+  wire.totalTimeout = wireDuration(policy.totalTimeout, `${field}.totalTimeout`);
+  wire.deferTimeout = wireDuration(policy.deferTimeout, `${field}.deferTimeout`);
   return wire;
 }
 

@@ -134,7 +134,10 @@ export function isUnsendable(thrown: unknown): boolean {
 /** What is likely wrong, where the libraries below say it in words of their own. */
 const PLAIN_CAUSES: readonly (readonly [RegExp, string])[] = [
   [/wrong version number|packet length too long/, "it does not speak TLS; is it http:// and not https://?"],
-  [/^Protocol error|unsupported content type/, "it does not speak as a Trunkline server does"],
+  [
+    /^Protocol error|unsupported content type/,
+    "it does not speak as a Trunkline server does; is it one, and does every proxy before it speak HTTP/2?",
+  ],
   [
     /self-signed certificate|unable to (get|verify)/,
     "its certificate is not trusted ($&); give its CA in NODE_EXTRA_CA_CERTS, or as the option tls: { ca }",

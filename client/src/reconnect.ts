@@ -1,3 +1,6 @@
+/** How long an outage lasts before it is worth a word. */
+export const TROUBLE_MS = 2_000;
+
 const FIRST_MS = 100;
 /** How far apart tries are while an outage is young. */
 const YOUNG_CAP_MS = 2_000;

@@ -1,8 +1,5 @@
 import type { TrunklineError } from "./errors.js";
-import { Backoff } from "./reconnect.js";
-
-/** How long an outage lasts before it is worth a word. */
-const TROUBLE_MS = 2_000;
+import { Backoff, TROUBLE_MS } from "./reconnect.js";
 
 /** A stream that said goaway this soon after its opening is not replaced at once. */
 const YOUNG_MS = 1_000;
@@ -23,6 +20,8 @@ export interface StreamKeeperOptions<S> {
   readonly onFatal: (error: TrunklineError) => void;
   /** Once per outage, when it has lasted a while. */
   readonly onTrouble: (error: TrunklineError) => void;
+  /** When an outage that was told of is over. */
+  readonly onRecovery?: () => void;
 }
 
 /**
@@ -65,6 +64,7 @@ export class StreamKeeper<S> {
     if (stream !== this.#newest) return;
     this.#active = stream;
     this.#backoff.reset();
+    if (this.#told) this.#options.onRecovery?.();
     this.#told = false;
   }
 

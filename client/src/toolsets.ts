@@ -65,9 +65,12 @@ export class Toolsets {
       throw refuseArgument("tools", "they are missing", "allowed are tools by their names");
     }
     const wire = Object.entries(tools).map(([tool, declaration]) => toolToWire(tool, declaration));
-    const { toolset, changed } = await this.#unary.send((options) =>
+    const put = this.#unary.send((options) =>
       this.#unary.toolsets.putToolset({ id: name, tools: wire }, options),
     );
+    const { toolset, changed } = await put.catch((error: unknown) => {
+      throw inOurWords(error, Object.keys(tools));
+    });
     return { id, version: toolset?.version ?? 0, createdAt: dateFromWire(toolset?.createdAt), changed };
   }
 
@@ -118,9 +121,33 @@ function toolToWire(name: string, tool: ToolDeclaration): WireTool {
   });
   if (input !== undefined) wire.inputSchemaJson = toJson(input, `tools.${name}.input`, MAX_SCHEMA_BYTES);
   if (output !== undefined) wire.outputSchemaJson = toJson(output, `tools.${name}.output`, MAX_SCHEMA_BYTES);
-  if (policy !== undefined) wire.policy = policyToWire(policy);
+  if (policy !== undefined) wire.policy = policyToWire(policy, `${field}.policy`);
   if (executor !== undefined) wire.executor = executorToWire(executor, `${field}.executor`);
   return wire;
+}
+
+/** What a tool's place and fields are called on the wire, at the head of a message. */
+const WIRE_FIELD = /^tools\[(\d+)\]([a-z_.]*)/;
+
+/** A refusal that names the fields of the declarations as they were given, not those of the wire. */
+function inOurWords(error: unknown, names: readonly string[]): unknown {
+  if (!(error instanceof TrunklineError)) return error;
+  const rename = (text: string): string =>
+    text.replace(WIRE_FIELD, (_, index: string, path: string) => {
+      const ours = path
+        .replace("_schema_json", "")
+        .replace("backoff_", "backoff.")
+        .replace(/_([a-z])/g, (__, letter: string) => letter.toUpperCase());
+      return `tools[${JSON.stringify(names[Number(index)])}]${ours}`;
+    });
+  const { reason, message, code, metadata, retryAfterMs } = error;
+  const { field } = metadata;
+  return new TrunklineError(reason, rename(message), {
+    code,
+    metadata: field === undefined ? metadata : { ...metadata, field: rename(field) },
+    retryAfterMs,
+    cause: error.cause,
+  });
 }
 
 function toolsetFromWire({ id, version, tools, createdAt }: WireToolset): Toolset {

@@ -5,9 +5,10 @@ import { RunService } from "@trunkline/proto/run";
 import { TaskService } from "@trunkline/proto/task";
 import { ToolsetService } from "@trunkline/proto/toolset";
 import { abortReason, onAbort, pause } from "./abort.js";
+import { formatDuration } from "./duration.js";
 import { TrunklineError } from "./errors.js";
 import { errorFromRpc, isTransient } from "./problem.js";
-import { Backoff } from "./reconnect.js";
+import { Backoff, TROUBLE_MS } from "./reconnect.js";
 import type { Connection, Endpoint } from "./transport.js";
 
 /** How long one try may take beside what it waits for on purpose. */
@@ -38,11 +39,19 @@ export class Unary {
   readonly #url: string;
   readonly #connection: Connection;
   readonly #retryForMs: number;
+  readonly #warn: (message: string) => void;
+  /** Whether the outage that lasts has been told of. */
+  #told = false;
   readonly #closing = new AbortController();
 
-  constructor(endpoint: Endpoint, retryForMs: number) {
+  /**
+   * @param retryForMs how long to try again, in milliseconds
+   * @param warn told once per outage, when it has lasted a while
+   */
+  constructor(endpoint: Endpoint, retryForMs: number, warn: (message: string) => void) {
     this.#url = endpoint.url;
     this.#retryForMs = retryForMs;
+    this.#warn = warn;
     this.#connection = endpoint.shared();
     const { transport } = this.#connection;
     this.calls = createClient(CallService, transport);
@@ -79,16 +88,27 @@ export class Unary {
     for (;;) {
       closing.throwIfAborted();
       try {
-        return await request(callOptions);
+        const answer = await request(callOptions);
+        this.#told = false;
+        return answer;
       } catch (thrown) {
         if (signal?.aborted) throw abortReason(signal);
         closing.throwIfAborted();
         const error = errorFromRpc(thrown, this.#url);
+        const transient = isTransient(thrown);
+        if (!transient) this.#told = false;
         const pauseMs = error.retryAfterMs ?? backoff.next();
-        if (!isTransient(thrown) || performance.now() + pauseMs > giveUpAt) throw error;
+        if (!transient || performance.now() + pauseMs > giveUpAt) throw error;
+        if (backoff.outageMs() >= TROUBLE_MS) this.#tell(error, retryForMs);
         await pause(pauseMs, signal, closing);
       }
     }
+  }
+
+  #tell(error: TrunklineError, retryForMs: number): void {
+    if (this.#told) return;
+    this.#told = true;
+    this.#warn(`${error.message}; trying again for ${formatDuration(retryForMs)}`);
   }
 
   /** Ends the connection, and rejects what is under way on it and what is to come. */

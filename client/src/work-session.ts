@@ -33,6 +33,8 @@ export interface WorkSessionHost {
   report(error: unknown, held?: HeldClaim): void;
   /** A word about an outage that has lasted a while. */
   warn(error: TrunklineError): void;
+  /** A word about its end. */
+  recovered(): void;
   /** The session stands elsewhere now. */
   onStatus(status: WorkerStatus): void;
   /** Once, when the session is over; with the error when the credential was refused. */
@@ -79,6 +81,7 @@ export class WorkSession implements WorkStreamOwner {
         this.abandon(error);
       },
       onTrouble: (error) => host.warn(error),
+      onRecovery: () => host.recovered(),
     });
     this.#keeper.start();
   }

@@ -110,6 +110,7 @@ export class Worker {
         report: (error, held) => this.#report(error, held),
         onStatus: (status) => this.#tellStatus(options.onStatus, status),
         warn: (error) => onWarning(`worker ${this.name}: ${error.message}; it keeps trying`),
+        recovered: () => onWarning(`worker ${this.name}: connected to ${endpoint.url} again`),
         closed: (error) => {
           clearTimeout(this.#stopTimer);
           forgetSignal();
