@@ -1,4 +1,3 @@
-import { randomUUID } from "node:crypto";
 import { create, toBinary } from "@bufbuild/protobuf";
 import { NewCallSchema, type CallSpec, type DriveResponse, type Opened } from "@trunkline/proto/call";
 import type { Outcome as WireOutcome } from "@trunkline/proto/model";
@@ -6,6 +5,7 @@ import { abortReason, onAbort } from "./abort.js";
 import { outcomeFromWire, type Outcome } from "./call.js";
 import { DriveStream, type DriveStreamOwner, type OpenItem } from "./drive-stream.js";
 import { TrunklineError } from "./errors.js";
+import { orderedKeys } from "./ordered-keys.js";
 import { errorFromProblem, errorFromRpc, isRefusedCredential, isTransient, isUnsendable } from "./problem.js";
 import { StreamKeeper } from "./stream-keeper.js";
 import type { Endpoint } from "./transport.js";
@@ -63,6 +63,7 @@ export class Drive implements DriveStreamOwner, WatchPort {
   readonly #opens = new Map<number, PendingOpen>();
   readonly #calls = new Map<string, WatchedCall>();
   readonly #unserved = new Set<string>();
+  readonly #newKey = orderedKeys("sdk");
   #keeper: StreamKeeper<DriveStream>;
   #intervalMs = SPREAD_MS;
   #requests = 0;
@@ -84,7 +85,7 @@ export class Drive implements DriveStreamOwner, WatchPort {
     if (this.#closed) return Promise.reject(closedError());
     if (signal?.aborted) return Promise.reject(abortReason(signal));
     // With a key of its own an open may be sent again without opening a second call.
-    if (spec.key === "") spec.key = `sdk-${randomUUID()}`;
+    if (spec.key === "") spec.key = this.#newKey();
     const request = (this.#requests = (this.#requests % (REQUEST_LIMIT - 1)) + 1);
     const open = create(NewCallSchema, { request, runId, call: spec });
     const bytes = Buffer.byteLength(spec.inputJson) + OPEN_BYTES;

@@ -166,9 +166,13 @@ export class Opener {
   }
 }
 
-/** 128 random bits: a key that no caller will make by itself. */
+const OWN_KEYS = `auto-${randomId()}-`;
+const KEY_DIGITS = 8;
+let keysMade = 0;
+
+/** A key that no caller will make by itself. In their order they lie side by side in the index. */
 function newKey(): string {
-  return `auto-${randomId()}`;
+  return OWN_KEYS + (keysMade++).toString(36).padStart(KEY_DIGITS, "0");
 }
 
 function toRow(request: OpenRequest, key: string, seq: number, assignment: Assignment | null): NewCallRow {
