@@ -86,7 +86,8 @@ export function policyToWire(policy: Policy, field = "policy"): WirePolicy {
   if (backoff !== undefined) onlyFields(backoff, BACKOFF_FIELDS, `${field}.backoff`);
   const wire = create(PolicySchema);
   if (mode !== undefined) wire.mode = oneOf(WIRE_MODE_OF, mode, `${field}.mode`);
-  if (maxAttempts !== undefined) wire.maxAttempts = whole(maxAttempts, `${field}.maxAttempts`, 1, MAX_ATTEMPTS);
+  if (maxAttempts !== undefined)
+    wire.maxAttempts = whole(maxAttempts, `${field}.maxAttempts`, 1, MAX_ATTEMPTS);
   wire.backoffFactor = wireFactor(backoff?.factor, `${field}.backoff.factor`);
   wire.backoffInitial = wireDuration(backoff?.initial, `${field}.backoff.initial`);
   wire.backoffMax = wireDuration(backoff?.max, `${field}.backoff.max`);

@@ -180,7 +180,7 @@ function checkUrl(given: string): string {
     });
   }
   if (url.protocol !== "http:" && url.protocol !== "https:") {
-    throw new TrunklineError("INVALID_FIELD", `url: its protocol is ${url.protocol}; ${allowed}`, {
+    throw new TrunklineError("INVALID_FIELD", `url: it begins with ${url.protocol}; ${allowed}`, {
       metadata,
     });
   }

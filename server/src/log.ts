@@ -1,4 +1,4 @@
-import { pino, type Logger } from "pino";
+import { pino, type DestinationStream, type Logger } from "pino";
 
 /** What the server logs with. */
 export type Log = Logger;
@@ -7,11 +7,13 @@ export type Log = Logger;
 export type LogLevel = "debug" | "info" | "warn" | "error" | "silent";
 
 /**
- * A logger of JSON lines on standard error: standard output belongs to the command's own answer. Keys,
- * tokens and payloads are never given to it.
+ * A logger of JSON lines. Keys, tokens and payloads are never given to it.
+ *
+ * @param to takes the lines, one at a time. Default: standard error, since standard output belongs to the
+ *   command's own answer
  */
-export function createLog(level: LogLevel): Log {
-  return pino({ level, base: null, timestamp: pino.stdTimeFunctions.isoTime }, pino.destination(2));
+export function createLog(level: LogLevel, to: DestinationStream = pino.destination(2)): Log {
+  return pino({ level, base: null, timestamp: pino.stdTimeFunctions.isoTime }, to);
 }
 
 /** A line of the same error comes at most this often. */

@@ -53,6 +53,11 @@ const refused: readonly (readonly [string, string, () => Promise<unknown>])[] = 
   ["an executor that does not exist", 'tools["a"].executor', () => put({ description: "", executor: "cli" })],
   ["a description that is a number", 'tools["a"].description', () => put({ description: 5 })],
   ["a tool that is null", 'tools["a"]', () => put(null)],
+  [
+    "a tool's limit without a unit",
+    'tools["a"].policy.attemptTimeout',
+    () => put({ description: "", policy: { attemptTimeout: 30 } }),
+  ],
   ["a version with a fraction", "version", () => client.toolsets.get("t", 1.5)],
   [
     "a wait's misspelt timeout",

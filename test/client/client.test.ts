@@ -378,6 +378,33 @@ describe("lists, runs, tasks and toolsets", () => {
     await client.close();
   });
 
+  test.each([
+    ["tools[1].input_schema_json", 'tools["b"].input'],
+    ["tools[1].policy.heartbeat_timeout", 'tools["b"].policy.heartbeatTimeout'],
+    ["tools[1].policy.backoff_max", 'tools["b"].policy.backoff.max'],
+    ["tools", "tools"],
+    ["id", "id"],
+  ])("a server's refusal of %s names the declaration as it was given: %s", async (field, ours) => {
+    const { peer, client } = await connected({
+      toolsets: {
+        putToolset: () => {
+          const problem = { code: 3, reason: Reason.INVALID_FIELD, message: `${field} is wrong` };
+          const value = create(ProblemSchema, { ...problem, metadata: { field } });
+          throw new ConnectError("x", Code.InvalidArgument, undefined, [{ desc: ProblemSchema, value }]);
+        },
+      },
+    });
+    await using _ = peer;
+    const tool = { description: "" };
+    await expect(client.toolsets.put("x", { a: tool, b: tool })).rejects.toMatchObject({
+      reason: "INVALID_FIELD",
+      code: "INVALID_ARGUMENT",
+      message: `${ours} is wrong`,
+      metadata: { field: ours },
+    });
+    await client.close();
+  });
+
   test("a failed call says so in every field", async () => {
     const { peer, client } = await connected({
       calls: {

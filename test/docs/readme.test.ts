@@ -79,6 +79,7 @@ describe("the README's tour", () => {
       await terminal.save(name, file(name));
     }
     worker = terminal.start(inline("node worker.mjs"));
+    await worker.line(new RegExp(`^${inline("worker connected")}$`));
   });
 
   test("keeps the data of its server in the folder that it names", async () => {
@@ -102,6 +103,18 @@ describe("the README's tour", () => {
     expect(listed.status).toBe(0);
     expect(listed.stdout).toMatch(/^ID +TOOL +STATE .*\n\S+\/1 +crm\.find_customer +succeeded +default /);
     expect(listed.stdout.trimEnd().split("\n")).toHaveLength(6);
+  });
+
+  test("declares tools in a file, and has a wrong input refused", async () => {
+    await terminal.save("crm.json", file("crm.json"));
+    const [put = "", call = "", ...rest] = commandsOf(shell("Declare tools", "toolset put"));
+    expect(rest).toEqual([]);
+    expect(await terminal.run(put)).toEqual({ status: 0, stdout: `${inline("crm version")}\n`, stderr: "" });
+    const refused = await terminal.run(call);
+    expect(refused).toMatchObject({ status: 1, stdout: "" });
+    expect(refused.stderr).toContain(inline("must have"));
+    const right = await terminal.run(call.replace('"mail"', '"email"'));
+    expect(right).toEqual({ status: 0, stdout: `${inline('{"name"')}\n`, stderr: "" });
   });
 
   test("answers a deferred call with the command that its worker prints", async () => {

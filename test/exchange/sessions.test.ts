@@ -89,6 +89,7 @@ describe("Sessions", () => {
     await later.offerOf(call);
     await expect(attach(one.exchange, { ...who, helloNumber: 1 })).rejects.toMatchObject({
       reason: "SUPERSEDED",
+      message: expect.stringMatching(/^hello\.number: 1; .*higher number/),
     });
     expect(await nodes.call(call)).toMatchObject({ state: "claimed", spent: 1 });
     expect(later.ended).toBeUndefined();

@@ -138,7 +138,7 @@ describe("OpenCalls", () => {
   test("no calls, and more than 1,000, are refused as a whole", async () => {
     const runId = await newRun();
     expect((await refusalOf(serving.calls.openCalls({ runId, calls: [] }))).message).toContain(
-      "calls is missing",
+      "calls is empty",
     );
     const many = Array.from({ length: 1_001 }, () => ({ tool: "t" }));
     const error = await refusalOf(serving.calls.openCalls({ runId, calls: many }));

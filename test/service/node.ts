@@ -9,7 +9,7 @@ import { afterAll, beforeAll, expect } from "vitest";
 import { Exchange } from "../../server/src/exchange/exchange.js";
 import { Maintenance } from "../../server/src/maintenance/maintenance.js";
 import { serviceDeps, type ServiceDeps } from "../../server/src/service/deps.js";
-import { listen, type Listener } from "../../server/src/service/listener.js";
+import { listen, type Listener, type ListenerOptions } from "../../server/src/service/listener.js";
 import { serviceHandler } from "../../server/src/service/routes.js";
 import { openDatabase, type Database } from "../../server/src/store/database.js";
 import { registerNode } from "../../server/src/store/sessions.js";
@@ -21,6 +21,8 @@ export interface NodeOptions {
   readonly heartbeatIntervalMs?: number;
   /** Where the node finds the database, when not at its own address. */
   readonly databaseUrl?: string;
+  /** Default: those of a listener. */
+  readonly timeouts?: ListenerOptions["timeouts"];
 }
 
 type Spec = NonNullable<Parameters<Client<typeof CallService>["openCalls"]>[0]["calls"]>[number];
@@ -61,7 +63,7 @@ export class TestNode {
   }
 
   static async start(database: TestDatabase, options: NodeOptions = {}): Promise<TestNode> {
-    const { heartbeatIntervalMs = 200, databaseUrl = database.url } = options;
+    const { heartbeatIntervalMs = 200, databaseUrl = database.url, timeouts } = options;
     const faults: unknown[] = [];
     const onError = (error: unknown): void => void faults.push(error);
     const db = openDatabase({ url: databaseUrl, maxConnections: 5, onError });
@@ -72,7 +74,13 @@ export class TestNode {
     const deps = serviceDeps(exchange, onError);
     const auth = { rootKey: null, insecure: true };
     const handler = serviceHandler(deps, auth, () => true);
-    const listener = await listen({ host: "127.0.0.1", port: 0, handler, onError });
+    const listener = await listen({
+      host: "127.0.0.1",
+      port: 0,
+      handler,
+      onError,
+      ...(timeouts && { timeouts }),
+    });
     maintenance.start();
     return new TestNode({ db, exchange, deps, listener, maintenance, faults });
   }

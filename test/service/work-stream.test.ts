@@ -541,6 +541,19 @@ describe("the end of a stream", () => {
     expect(await worker.end()).toBe("ok");
   });
 
+  test("a worker that leaves at drained has the ack of its last answer by then", async () => {
+    const { worker, claim } = await holding({ accept: true });
+    worker.send({ drain: {} });
+    await worker.beat(claim);
+    worker.answer(claim, "1");
+    await worker.when("drained", () => worker.frames.some(({ drained }) => drained !== undefined));
+    worker.halfClose();
+    expect(await worker.end()).toBe("ok");
+    const ackedAt = worker.frames.findIndex(({ acks }) => acks.length > 0);
+    expect(ackedAt).toBeGreaterThan(0);
+    expect(ackedAt).toBeLessThanOrEqual(worker.frames.findIndex(({ drained }) => drained !== undefined));
+  });
+
   test("a worker that closes its half still gets its acks, and the stream ends in order (S03)", async () => {
     const { worker, callId, claim } = await holding({ accept: true });
     worker.answer(claim, "1");

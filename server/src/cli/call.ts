@@ -11,7 +11,7 @@ import { TrunklineError } from "../core/error.js";
 import { withClient, type ClientContext } from "./client-context.js";
 import { outcomeDocument } from "./documents.js";
 import { readPayload } from "./input-text.js";
-import { addLabel, durationText, wholeNumber, type Labels } from "./option-values.js";
+import { addLabel, durationText, filledText, wholeNumber, type Labels } from "./option-values.js";
 import type { Output } from "./output.js";
 import { listenForStop } from "./stop-signals.js";
 
@@ -49,11 +49,23 @@ export function addCall(program: Command): void {
     .description("call a tool and wait for its result")
     .argument("<tool>", "the tool's name")
     .argument("[json]", "input as JSON text, - for standard input (default: {})")
-    .option("--run <id>", "the run in which to call (default: one for this call alone)")
-    .option("--namespace <name>", "the end user that the call's own run acts for (default: default)")
-    .option("--toolset <id>", "the toolset of the call's own run (default: any tool, without a schema)")
+    .option("--run <id>", "the run in which to call (default: one for this call alone)", filledText("--run"))
+    .option(
+      "--namespace <name>",
+      "the end user that the call's own run acts for (default: default)",
+      filledText("--namespace"),
+    )
+    .option(
+      "--toolset <id>",
+      "the toolset of the call's own run (default: any tool, without a schema)",
+      filledText("--toolset"),
+    )
     .option("--label <name=value>", "a label of the call's own run; may be repeated", addLabel)
-    .option("--key <key>", "your own name for the call: the same key again names the same call")
+    .option(
+      "--key <key>",
+      "your own name for the call: the same key again names the same call",
+      filledText("--key"),
+    )
     .option("--turn <n>", "the turn that it belongs to", wholeNumber("--turn", 0, MAX_TURN))
     .option("--priority <n>", "higher is claimed first, -100 to 100 (default: 0)", readPriority)
     .option(

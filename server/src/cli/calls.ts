@@ -3,7 +3,7 @@ import type { Command } from "commander";
 import { withClient } from "./client-context.js";
 import { callDocument, labelsText, policyText, timeText } from "./documents.js";
 import { showList, type Listing } from "./listing.js";
-import { addLabel, addState, wholeNumber, type Labels } from "./option-values.js";
+import { addLabel, addState, filledText, wholeNumber, type Labels } from "./option-values.js";
 import type { Fields } from "./output.js";
 import { LIST_LIMIT, pageSizeFor } from "./take.js";
 
@@ -69,14 +69,14 @@ function addList(calls: Command): void {
   calls
     .command("list")
     .description("show calls, newest first")
-    .option("--run <id>", "only calls of this run")
+    .option("--run <id>", "only calls of this run", filledText("--run"))
     .option(
       "--state <state>",
       "only calls in this state: queued, claimed, deferred, succeeded, failed, canceled; may be repeated",
       addState,
     )
-    .option("--tool <name>", "only calls of this tool")
-    .option("--namespace <name>", "only calls of this end user")
+    .option("--tool <name>", "only calls of this tool", filledText("--tool"))
+    .option("--namespace <name>", "only calls of this end user", filledText("--namespace"))
     .option("--label <name=value>", "only calls of runs with this label; may be repeated", addLabel)
     .option("--turn <n>", "only calls of this turn", wholeNumber("--turn", 0, MAX_TURN))
     .option("--payloads", "with --json: input, result and progress too")

@@ -21,7 +21,7 @@ const RETRY_FOR = "1s";
 
 const FAULTS: Readonly<Record<string, string>> = {
   ECONNREFUSED: "connection refused",
-  ECONNRESET: "connection reset",
+  ECONNRESET: "the connection was reset: does it want https://?",
   ENOTFOUND: "no such host",
   EAI_AGAIN: "the host's name could not be looked up",
   ETIMEDOUT: "no answer",

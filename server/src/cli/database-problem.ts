@@ -8,6 +8,7 @@ const PROBLEMS: Readonly<Record<string, string>> = {
   EAI_AGAIN: "the host's name could not be looked up",
   ETIMEDOUT: "there was no answer",
   ENOENT: "there is no such socket: is PostgreSQL running?",
+  "08P01": "it does not take what a node sets as it connects: behind a pooler in session mode, give --pooler",
   "28P01": "the password was refused",
   "28000": "the user was refused",
   "3D000": "there is no such database: create it first",

@@ -8,6 +8,7 @@ import type { Output } from "./output.js";
 import { serveUntilStopped } from "./serve-until-stopped.js";
 import { addServerFlags, commonOptions } from "./server-flags.js";
 import { listenForStop } from "./stop-signals.js";
+import { TerminalLog } from "./terminal-log.js";
 
 const EXAMPLE = `
 Example:
@@ -41,7 +42,9 @@ interface DevDatabase {
 }
 
 async function dev(config: DevConfig, output: Output): Promise<void> {
-  const log = createLog(config.logLevel);
+  // A person reads along; whatever else reads standard error gets lines of JSON, as from `serve`.
+  const forPerson = process.stderr.isTTY && !output.json;
+  const log = createLog(config.logLevel, forPerson ? new TerminalLog(process.stderr) : undefined);
   let ownsDatabase = config.database.kind === "embedded";
   const signals = listenForStop(() => {
     if (ownsDatabase)

@@ -39,17 +39,31 @@ async function bytesOf(source: string, field: string): Promise<AsyncIterable<Buf
     if ((await file.stat()).isFile()) return file.createReadStream();
     await file.close();
   } catch (cause) {
-    throw unreadable(source, field, cause instanceof Error ? cause.message : String(cause));
+    throw unreadable(source, field, cause);
   }
-  throw unreadable(source, field, "it is not a file");
+  throw unreadable(source, field, NOT_A_FILE);
 }
 
-/** The error of a file that cannot be read. */
-export function unreadable(file: string, field: string, why: string): TrunklineError {
+const NOT_A_FILE = "it is not a file";
+
+/** What the system's codes mean to who has named the file. */
+const PLAIN: Readonly<Record<string, string>> = {
+  ENOENT: "there is no such file",
+  EACCES: "permission denied",
+  EISDIR: NOT_A_FILE,
+};
+
+/** The error of a file that cannot be read, from what was thrown or a word of our own. */
+export function unreadable(file: string, field: string, cause: unknown): TrunklineError {
+  const code = cause instanceof Error && "code" in cause ? String(cause.code) : "";
+  const why = PLAIN[code] ?? (cause instanceof Error ? cause.message : String(cause));
   return new TrunklineError("INVALID_FIELD", `${field}: cannot read ${JSON.stringify(file)} (${why})`, {
     metadata: { field },
   });
 }
+
+/** Text that was not meant as anything else. */
+const BARE_WORDS = /^\p{L}[\p{L}\p{N} .,!?-]{0,60}$/u;
 
 /**
  * The payload that an argument gives: JSON text itself, or `-` for standard input. Digits are not touched.
@@ -62,6 +76,20 @@ export async function readPayload(
   maxBytes: number = LIMITS.payloadBytes,
 ): Promise<string> {
   const text = argument === STDIN ? await readText(STDIN, field, maxBytes) : argument;
-  checkJsonText(text, field, { maxBytes, maxDepth: LIMITS.jsonDepth });
+  try {
+    checkJsonText(text, field, { maxBytes, maxDepth: LIMITS.jsonDepth });
+  } catch (error) {
+    // The shell takes quotes away, and most people forget that JSON has its own.
+    if (!(error instanceof TrunklineError) || !BARE_WORDS.test(argument)) throw error;
+    const { reason, message, metadata } = error;
+    throw new TrunklineError(
+      reason,
+      `${message}; a text needs quotes of its own: '${JSON.stringify(argument)}'`,
+      {
+        metadata,
+        cause: error,
+      },
+    );
+  }
   return text;
 }

@@ -23,6 +23,14 @@ export function addState(text: string, before: readonly CallState[] = []): reado
   return [...before, state];
 }
 
+/** Makes a reader of texts: an empty one is a shell's variable that was never set, and would mean something else. */
+export function filledText(flag: string): (text: string) => string {
+  return (text) => {
+    if (text === "") throw refuse(flag, text, "a text that is not empty");
+    return text;
+  };
+}
+
 /** Makes a reader of durations that keeps them as they were typed, for the SDK. */
 export function durationText(flag: string): (text: string) => string {
   return (text) => {

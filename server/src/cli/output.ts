@@ -50,14 +50,14 @@ export class Output {
     if (rows.length === 0) return;
     const { isTTY, columns: width } = this.#out;
     const [titles = "", ...lines] = layOut(columns, rows, isTTY ? width : undefined);
-    const { bold } = pc.createColors(colored(this.#out));
+    const { bold } = coloursOf(this.#out);
     this.#out.write([bold(titles), ...lines, ""].join("\n"));
   }
 
   /** One thing for people, a field a line. */
   fields(fields: Fields): void {
     const width = Math.max(0, ...fields.map(([name]) => name.length));
-    const { bold } = pc.createColors(colored(this.#out));
+    const { bold } = coloursOf(this.#out);
     for (const [name, value] of fields) {
       if (value === undefined) continue;
       this.#out.write(`${bold(name.padEnd(width))}  ${printable(value)}\n`);
@@ -71,7 +71,7 @@ export class Output {
 
   /** What went wrong, on one line. */
   error(text: string): void {
-    const { red } = pc.createColors(colored(this.#err));
+    const { red } = coloursOf(this.#err);
     this.#err.write(`${red("error:")} ${printable(text)}\n`);
   }
 
@@ -82,7 +82,8 @@ export class Output {
   }
 }
 
-/** Whether a sink takes colours: a terminal that can, unless NO_COLOR is set. */
-function colored(sink: Sink): boolean {
-  return sink.isTTY === true && (process.env["NO_COLOR"] ?? "") === "" && process.env["TERM"] !== "dumb";
+/** The colours of a sink: those of a terminal that can, unless NO_COLOR is set; else none. */
+export function coloursOf(sink: Sink): ReturnType<typeof pc.createColors> {
+  const able = sink.isTTY === true && process.env["TERM"] !== "dumb";
+  return pc.createColors(able && (process.env["NO_COLOR"] ?? "") === "");
 }

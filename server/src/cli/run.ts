@@ -3,7 +3,7 @@ import type { Command } from "commander";
 import { withClient } from "./client-context.js";
 import { labelsText, runDocument, timeText } from "./documents.js";
 import { showList, type Listing } from "./listing.js";
-import { addLabel, durationText, refuse, wholeNumber, type Labels } from "./option-values.js";
+import { addLabel, durationText, filledText, refuse, wholeNumber, type Labels } from "./option-values.js";
 import type { Fields } from "./output.js";
 import { LIST_LIMIT, pageSizeFor } from "./take.js";
 
@@ -76,15 +76,23 @@ function addCreate(run: Command): void {
   run
     .command("create")
     .description("make a run")
-    .option("--namespace <name>", "the end user that it acts for (default: default)")
-    .option("--toolset <id>", "the toolset whose tools it may call (default: any tool, without a schema)")
+    .option(
+      "--namespace <name>",
+      "the end user that it acts for (default: default)",
+      filledText("--namespace"),
+    )
+    .option(
+      "--toolset <id>",
+      "the toolset whose tools it may call (default: any tool, without a schema)",
+      filledText("--toolset"),
+    )
     .option("--label <name=value>", "a label; may be repeated", addLabel)
     .option(
       "--ttl <duration>",
       "end it after this long, such as 1h30m (default: never)",
       durationText("--ttl"),
     )
-    .option("--key <key>", "your own name for it: the same key again names the same run")
+    .option("--key <key>", "your own name for it: the same key again names the same run", filledText("--key"))
     .addHelpText("after", CREATE_EXAMPLE)
     .action(async ({ label, ...flags }: CreateFlags, command: Command) => {
       await withClient(command, async ({ client, output }) => {
@@ -99,7 +107,7 @@ function addList(run: Command): void {
   run
     .command("list")
     .description("show runs, newest first")
-    .option("--namespace <name>", "only runs of this end user")
+    .option("--namespace <name>", "only runs of this end user", filledText("--namespace"))
     .option("--state <state>", "only runs that are active, or ended", readState)
     .option("--label <name=value>", "only runs with this label; may be repeated", addLabel)
     .option(

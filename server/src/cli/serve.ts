@@ -72,6 +72,6 @@ async function readPem(file: string, flag: string): Promise<Buffer> {
   try {
     return await readFile(file);
   } catch (error) {
-    throw unreadable(file, flag, error instanceof Error ? error.message : String(error));
+    throw unreadable(file, flag, error);
   }
 }

@@ -111,7 +111,7 @@ export class Sessions {
       );
     }
     // What it says of claims was so before the later one: what that one was given since, it does not name.
-    if (answer.type === "outrun") throw superseded();
+    if (answer.type === "outrun") throw outrun(facts.helloNumber);
     const session = this.#adopt(answer.number, answer.epoch, request, sink, now);
     try {
       const named = new Set(request.claims.map(({ claimId }) => claimId));
@@ -374,6 +374,14 @@ export class Sessions {
       if (session.stream === null && session.held.size === 0) this.#sessions.delete(session.number);
     }
   }
+}
+
+function outrun(helloNumber: number): TrunklineError {
+  return new TrunklineError(
+    "SUPERSEDED",
+    `hello.number: ${helloNumber}; a hello of this session with a higher number was taken before`,
+    { metadata: { field: "hello.number" } },
+  );
 }
 
 function superseded(): TrunklineError {

@@ -23,7 +23,11 @@ export function missingField(field: string, allowed: string): TrunklineError {
  */
 export function checkCount(count: number, field: string, max: number): void {
   if (count >= 1 && count <= max) return;
-  if (count === 0) throw missingField(field, `are 1 to ${String(max)} items`);
+  if (count === 0) {
+    throw new TrunklineError("INVALID_FIELD", `${field} is empty; allowed are 1 to ${String(max)} items`, {
+      metadata: { field },
+    });
+  }
   throw new TrunklineError(
     "LIMIT_EXCEEDED",
     `${field} has ${String(count)} items; allowed are at most ${String(max)}`,

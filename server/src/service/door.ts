@@ -88,7 +88,7 @@ function declaredTool(name: string, { run, tools }: CallDoor, field: string): De
   throw new TrunklineError(
     "TOOL_UNKNOWN",
     `${field}.tool: toolset ${quoted(run.record.toolset ?? "")} version ${String(run.record.toolsetVersion)} does not ` +
-      `declare ${quoted(name)}; allowed are its ${String(tools.size)} tools, such as ${near}`,
+      `declare ${quoted(name)}; allowed are its tools (${String(tools.size)}), such as ${near}`,
     { metadata: { field: `${field}.tool`, value: name } },
   );
 }

@@ -31,9 +31,21 @@ export function requestHandler({ routes, ...options }: RequestHandlerOptions): R
       response.end();
       return;
     }
+    if (handler.method.methodKind === "bidi_streaming" && request.httpVersionMajor < 2) {
+      refuseVersion(response, path);
+      return;
+    }
     // Whatever a service throws is in its answer already; what is left is a peer that has gone.
     handler(universalRequestFromNodeRequest(request, response, undefined, undefined))
       .then((answer) => universalResponseToNodeResponse(answer, response))
       .catch(() => {});
   };
+}
+
+/** Ends the connection as well: a client that goes on sending its half of the stream would wait for ever. */
+function refuseVersion(response: Parameters<RequestHandler>[1], path: string): void {
+  response.writeHead(505, { "content-type": "text/plain; charset=utf-8", connection: "close" });
+  response.end(
+    `${path} is a stream in both directions: it needs HTTP/2, from the client and from every proxy before this server\n`,
+  );
 }

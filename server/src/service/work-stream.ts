@@ -56,6 +56,8 @@ export class WorkStream implements WorkSink, EndableStream {
   #session: Session | null = null;
   /** Answers, deferrals and releases whose acks are still to come. */
   #unacked = 0;
+  /** The last claim of a worker that drains has ended. */
+  #drainedDue = false;
   #readEnded = false;
   /** The worker was told to open its next stream elsewhere. */
   #goingAway = false;
@@ -118,6 +120,14 @@ export class WorkStream implements WorkSink, EndableStream {
   }
 
   drained(): void {
+    this.#drainedDue = true;
+    this.#sayDrained();
+  }
+
+  /** A worker may take it for the end: the ack of what ended its last claim comes first. */
+  #sayDrained(): void {
+    if (!this.#drainedDue || this.#unacked > 0) return;
+    this.#drainedDue = false;
     this.#add(2, (frame) => {
       frame.drained = { $typeName: "trunkline.v1.Drained" };
     });
@@ -271,6 +281,7 @@ export class WorkStream implements WorkSink, EndableStream {
           ...(deferred === undefined ? {} : { deferred }),
         }),
       );
+      this.#sayDrained();
       this.#endWhenAcked();
     });
   }

@@ -1,0 +1,29 @@
+import { expect, test } from "vitest";
+import { Trunkline } from "../../client/src/index.js";
+import { Peer } from "./support/peer.js";
+
+test("who waits for a server that is away is told so once, and a worker that it is back", async () => {
+  const warnings: string[] = [];
+  const peer = await Peer.start({ runs: { createRun: () => ({ run: { id: "r1" } }) } });
+  await using _ = peer;
+  await peer.stop();
+  await using client = new Trunkline({
+    url: peer.url,
+    key: "k1",
+    onWarning: (message) => warnings.push(message),
+  });
+  client.worker({ tools: { echo: () => 1 }, name: "w1" });
+  const runs = Promise.all([client.runs.create(), client.runs.create()]);
+  await expect.poll(() => warnings, { timeout: 10_000 }).toHaveLength(2);
+  expect(warnings.toSorted()).toEqual([
+    expect.stringMatching(/^trunkline: no answer from http:.*; trying again for 30s$/),
+    expect.stringMatching(/^trunkline: worker w1: no answer from http:.*; it keeps trying$/),
+  ]);
+
+  await peer.listen();
+  await peer.welcomeWork();
+  expect((await runs).map(({ id }) => id)).toEqual(["r1", "r1"]);
+  await expect
+    .poll(() => warnings.slice(2))
+    .toEqual([`trunkline: worker w1: connected to ${peer.url} again`]);
+});
