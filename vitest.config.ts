@@ -18,6 +18,8 @@ export default defineConfig({
   },
   test: {
     include: ["test/**/*.test.ts"],
+    // What takes minutes runs by hand: TRUNKLINE_FULL_SIZE=1 npx vitest run test/full-size/NAME
+    exclude: process.env["TRUNKLINE_FULL_SIZE"] === "1" ? [] : ["test/full-size/**"],
     globalSetup: ["test/support/global-setup.ts"],
     pool: "forks",
     maxWorkers: 2,

@@ -29,3 +29,21 @@ describe.runIf(PGBOUNCER)(`behind PgBouncer in transaction mode${title}`, () => 
     await Promise.all([one.stop(), two.stop()]);
   });
 });
+
+describe.runIf(PGBOUNCER)(`behind PgBouncer in session mode${title}`, () => {
+  test("a node says that it has to be told, and works once it is", async () => {
+    await using pooler = await startPgBouncer(PGBOUNCER ?? "", nodes.database.url, "session");
+    const databaseUrl = pooler.url;
+    await expect(nodes.start({ databaseUrl })).rejects.toThrow(
+      /behind a pooler in session mode, give --pooler/,
+    );
+    const node = await nodes.start({ databaseUrl, flags: ["--pooler"] });
+    nodes.client(node.url).worker({ tools: { echo_in_session: (input) => input }, concurrency: 50 });
+    const run = await nodes.client(node.url).runs.create();
+    const inputs = Array.from({ length: 100 }, (_, index) => index);
+    expect(await Promise.all(inputs.map((input) => run.call("echo_in_session", input)))).toEqual(inputs);
+    expect(node.faults).toEqual([]);
+    // Before the pooler that it sits behind.
+    await node.stop();
+  });
+});

@@ -5,6 +5,7 @@ import { join } from "node:path";
 import pg from "pg";
 import type { TestProject } from "vitest/node";
 import { migrate } from "../../server/src/store/migrate.js";
+import { FULL_SIZE } from "./full-size.js";
 import { startTestPostgres, withDatabase, type TestPostgres } from "./postgres.js";
 
 declare module "vitest" {
@@ -20,12 +21,12 @@ declare module "vitest" {
 
 /**
  * Gives the test run a PostgreSQL server: that of `DATABASE_URL`, else an embedded one of its own, which
- * does not flush to disk. Makes the template of the tests' databases. Databases that failed tests kept
+ * flushes to disk at full size only. Makes the template of the tests' databases. Databases that failed tests kept
  * are named at the end.
  */
 export default async function setUp(project: TestProject): Promise<() => Promise<void>> {
   const given = process.env["DATABASE_URL"];
-  const server = given === undefined ? await startTestPostgres({ durable: false }) : undefined;
+  const server = given === undefined ? await startTestPostgres({ durable: FULL_SIZE }) : undefined;
   const url = given ?? server?.url ?? "";
   const databasePrefix = `trunkline_test_${randomBytes(4).toString("hex")}_`;
   const templateDatabase = `${databasePrefix}template`;

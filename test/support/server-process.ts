@@ -76,6 +76,10 @@ export class ServerProcess implements AsyncDisposable {
     this.#port = Number(new URL(ready).port);
   }
 
+  signal(signal: NodeJS.Signals): void {
+    if (this.#process !== undefined) process.kill(this.#process.pid, signal);
+  }
+
   /** Stops it in its tracks (SIGSTOP), until {@link resume}. */
   pause(): void {
     this.#process?.pause();

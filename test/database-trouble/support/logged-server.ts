@@ -3,10 +3,11 @@ import { createClient } from "@connectrpc/connect";
 import { createGrpcTransport } from "@connectrpc/connect-node";
 import { Health, HealthCheckResponse_ServingStatus as Status } from "@trunkline/proto/health";
 import { pino } from "pino";
+import { sized } from "../../support/full-size.js";
 import { startServer, type Server } from "../../../server/src/server.js";
 
 /** How often heartbeats are due in these tests: outages can be short then. */
-export const HEARTBEAT_MS = 200;
+export const HEARTBEAT_MS = sized(200, 5_000);
 
 /** What differs from server to server. */
 export interface LoggedServerOptions {

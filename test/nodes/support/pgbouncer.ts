@@ -16,14 +16,18 @@ export const PGBOUNCER = PLACES.map((folder) => join(folder, "pgbouncer")).find(
 /** An account without rights, on every Linux: PgBouncer refuses to run as root. */
 const NOBODY = 65_534;
 
-/** A real PgBouncer in transaction mode before a database. */
+/** A real PgBouncer before a database. */
 export interface PgBouncer extends AsyncDisposable {
   /** The database's connection string, through the pooler. */
   readonly url: string;
 }
 
 /** Starts one; resolves when it takes connections. */
-export async function startPgBouncer(program: string, databaseUrl: string): Promise<PgBouncer> {
+export async function startPgBouncer(
+  program: string,
+  databaseUrl: string,
+  mode: "transaction" | "session" = "transaction",
+): Promise<PgBouncer> {
   const folder = await mkdtemp(join(tmpdir(), "trunkline-pgbouncer-"));
   const port = await findFreePort();
   const server = new URL(databaseUrl);
@@ -43,9 +47,9 @@ listen_addr = 127.0.0.1
 listen_port = ${port}
 unix_socket_dir =
 auth_type = any
-pool_mode = transaction
+pool_mode = ${mode}
 max_client_conn = 200
-default_pool_size = 5
+default_pool_size = ${mode === "session" ? 50 : 5}
 `,
   );
   await chmod(folder, 0o755);

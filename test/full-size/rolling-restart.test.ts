@@ -1,0 +1,124 @@
+import { expect, test } from "vitest";
+import type { Outcome, Run } from "@trunkline/sdk";
+import { useNodes } from "../nodes/support/nodes.js";
+import { EventLog } from "../support/event-log.js";
+import { figure, spread } from "../support/full-size.js";
+import { lasting } from "../support/until.js";
+
+const nodes = useNodes();
+
+const NODES = 3;
+const HARNESSES = 6;
+const CALLS_PER_SECOND = 500;
+/** How often calls are opened, as many as are due. */
+const TICK_MS = 10;
+/** Load before, between and after the restarts. */
+const STEADY_MS = 10_000;
+const P99_MS = 2_000;
+
+/** Everything that became of the calls. */
+class Load {
+  readonly outcomes: Outcome[] = [];
+  /** From the opening to the outcome, without what the handler takes. */
+  readonly tookMs: number[] = [];
+  readonly failures: unknown[] = [];
+  readonly #runs: readonly Run[];
+  #goOn = true;
+  #opened = 0;
+
+  constructor(runs: readonly Run[]) {
+    this.#runs = runs;
+  }
+
+  /** Opens calls at the given rate, however long they take, until it is stopped; resolves when all have ended. */
+  async drive(): Promise<void> {
+    const startedAt = performance.now();
+    const under = new Set<Promise<void>>();
+    while (this.#goOn) {
+      const due = Math.floor(((performance.now() - startedAt) / 1_000) * CALLS_PER_SECOND);
+      for (; this.#opened < due; this.#opened++) {
+        const one = this.#call(this.#opened).finally(() => under.delete(one));
+        under.add(one);
+      }
+      await lasting(TICK_MS);
+    }
+    await Promise.all(under);
+  }
+
+  stop(): void {
+    this.#goOn = false;
+  }
+
+  async #call(index: number): Promise<void> {
+    const openedAt = performance.now();
+    const handlerMs = 50 + ((index * 7) % 200);
+    try {
+      // Half of them must not be run twice.
+      const mode = index % 2 === 0 ? "retry" : "at_most_once";
+      const run = this.#runs[index % this.#runs.length]!;
+      const call = await run.open("work", handlerMs, { policy: { mode } });
+      this.outcomes.push(await call.outcome());
+      this.tookMs.push(performance.now() - openedAt - handlerMs);
+    } catch (error) {
+      this.failures.push(error);
+    }
+  }
+}
+
+test("a rolling restart of three nodes under 500 calls/s fails no call, burns no attempt, and keeps p99 under 2 s (B13 c)", async () => {
+  const options = { heartbeatInterval: "5s" };
+  const servers = await Promise.all(Array.from({ length: NODES }, () => nodes.start(options)));
+  const balancer = await nodes.balancer(...servers);
+  const starts = new EventLog<string>();
+  const errors: unknown[] = [];
+  const workers = Array.from({ length: 20 }, (_, index) =>
+    nodes.client(balancer.url).worker({
+      name: `worker ${index}`,
+      concurrency: 20,
+      onError: (error) => errors.push(error),
+      tools: {
+        work: async (ms: number, { idempotencyKey }) => {
+          starts.add(idempotencyKey);
+          await lasting(ms);
+          return idempotencyKey;
+        },
+      },
+    }),
+  );
+  const harnesses = Array.from({ length: HARNESSES }, () => nodes.client(balancer.url));
+  const load = new Load(await Promise.all(harnesses.map(({ runs }) => runs.create())));
+  const driving = load.drive();
+  await lasting(STEADY_MS);
+  figure("before the restarts, beyond the handler's time", spread(load.tookMs, "ms"));
+  for (const server of servers) {
+    const stopAt = performance.now();
+    expect((await server.stop())?.status).toBe(0);
+    const downAt = performance.now();
+    await lasting(STEADY_MS / 2);
+    await server.start();
+    figure("a node stopped in", `${Math.round(downAt - stopAt)} ms`);
+    await lasting(STEADY_MS);
+  }
+  load.stop();
+  await driving;
+  const { outcomes, tookMs, failures } = load;
+  figure("calls", outcomes.length);
+  figure("all, beyond the handler's time", spread(tookMs, "ms"));
+  figure("above 2 s", tookMs.filter((ms) => ms > P99_MS).length);
+  await Promise.all(workers.map((worker) => worker.stop()));
+  expect(failures).toEqual([]);
+  expect(errors).toEqual([]);
+  expect(outcomes.filter(({ state, attempt }) => state !== "succeeded" || attempt !== 1)).toEqual([]);
+  expect(outcomes.filter(({ callId, result }) => result !== callId)).toEqual([]);
+  expect(starts.all).toHaveLength(new Set(starts.all).size);
+  expect(new Set(starts.all)).toEqual(new Set(outcomes.map(({ callId }) => callId)));
+  const { rows } = await nodes.database
+    .pool()
+    .query<{ count: number }>(
+      "SELECT count(*)::int AS count FROM calls WHERE state <> 'succeeded' OR attempt <> 1 OR spent <> 1",
+    );
+  expect(rows).toEqual([{ count: 0 }]);
+  expect(servers.flatMap(({ faults }) => faults)).toEqual([]);
+  tookMs.sort((a, b) => a - b);
+  expect(tookMs[Math.floor(tookMs.length * 0.99)]).toBeLessThan(P99_MS);
+}, 300_000);
