@@ -1,4 +1,10 @@
-import { createConnectRouter, type ConnectRouter, type ConnectRouterOptions } from "@connectrpc/connect";
+import {
+  Code,
+  ConnectError,
+  createConnectRouter,
+  type ConnectRouter,
+  type ConnectRouterOptions,
+} from "@connectrpc/connect";
 import {
   compressionBrotli,
   compressionGzip,
@@ -37,7 +43,7 @@ export function requestHandler({ routes, ...options }: RequestHandlerOptions): R
     }
     // Whatever a service throws is in its answer already; what is left is a peer that has gone.
     handler(universalRequestFromNodeRequest(request, response, undefined, undefined))
-      .then((answer) => universalResponseToNodeResponse(answer, response))
+      .then((answer) => universalResponseToNodeResponse(withClearEnd(answer), response))
       .catch(() => {});
   };
 }
@@ -48,4 +54,31 @@ function refuseVersion(response: Parameters<RequestHandler>[1], path: string): v
   response.end(
     `${path} is a stream in both directions: it needs HTTP/2, from the client and from every proxy before this server\n`,
   );
+}
+
+type Answer = Parameters<typeof universalResponseToNodeResponse>[0];
+
+/**
+ * The answer, whose service is told of a write that failed as of what it is: the client has gone. Node's own error,
+ * which connect-node throws into the service, would look like a fault of ours.
+ */
+function withClearEnd(answer: Answer): Answer {
+  const { body } = answer;
+  if (body === undefined) return answer;
+  const clear: AsyncIterable<Uint8Array> = {
+    [Symbol.asyncIterator]: () => {
+      const frames = body[Symbol.asyncIterator]();
+      const over = (): Promise<IteratorResult<Uint8Array>> =>
+        Promise.resolve({ done: true, value: undefined });
+      return {
+        next: () => frames.next(),
+        return: () => frames.return?.() ?? over(),
+        throw: (error) =>
+          frames.throw?.(
+            new ConnectError("the client went away", Code.Canceled, undefined, undefined, error),
+          ) ?? over(),
+      };
+    },
+  };
+  return { ...answer, body: clear };
 }
