@@ -2,6 +2,12 @@
 
 import { run } from "./run.mjs";
 
+/**
+ * A short fault run, with a new seed each time, which it prints: 80 calls a second leave room for the faults on
+ * two busy cores.
+ */
+const FAULT_RUN = ["--seconds", "60", "--nodes", "3", "--calls", "4800"];
+
 /** @type {readonly (readonly [name: string, command: string, ...args: string[]])[]} */
 const STEPS = [
   ["build", "npm", "run", "--silent", "build"],
@@ -15,6 +21,7 @@ const STEPS = [
   ["package: client", "publint", "run", "--strict", "client"],
   ["package: server", "publint", "run", "--strict", "server"],
   ["test", "npm", "test"],
+  ["fault", "npm", "run", "--silent", "fault", "--", ...FAULT_RUN],
 ];
 
 const since = (/** @type {number} */ start) => `${((performance.now() - start) / 1000).toFixed(1)} s`;

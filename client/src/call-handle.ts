@@ -1,3 +1,4 @@
+import { checkSignal, onlyFields } from "./argument.js";
 import type { Call, CallState, Outcome } from "./call.js";
 import type { Calls } from "./calls.js";
 import type { OpenedCall } from "./drive.js";
@@ -32,7 +33,9 @@ export class CallHandle {
    * How the call ends; waits for that as long as it takes, across restarts of the server. A failure of the
    * tool is an outcome, not an error.
    */
-  outcome(options: OutcomeOptions = {}): Promise<Outcome> {
+  async outcome(options: OutcomeOptions = {}): Promise<Outcome> {
+    onlyFields(options, { signal: true }, "options");
+    checkSignal(options.signal);
     return this.#opened.outcome(options.signal);
   }
 

@@ -95,6 +95,11 @@ export class Claims implements HandlerPort {
         reject(new TrunklineError("CLAIM_LOST", "the claim is no longer held"));
         return;
       }
+      // What a handler says when it ends is its last word, and may be on its way: nothing takes its place.
+      if (held.standing === "over") {
+        reject(new TrunklineError("CLAIM_LOST", "the handler has ended, and its call was answered"));
+        return;
+      }
       this.#deferrals.set(claimId, { resolve, reject });
       this.#send({ kind: "deferral", claimId, deferral, bytes: ITEM_BYTES });
     });

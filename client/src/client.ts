@@ -1,4 +1,5 @@
 import { inspect } from "node:util";
+import { onlyFields } from "./argument.js";
 import { Calls } from "./calls.js";
 import { Drive } from "./drive.js";
 import { parseDuration, type Duration } from "./duration.js";
@@ -25,6 +26,14 @@ export interface TrunklineOptions extends EndpointOptions {
   readonly onWarning?: (message: string) => void;
 }
 
+const OPTIONS: Record<keyof TrunklineOptions, true> = {
+  url: true,
+  key: true,
+  tls: true,
+  retryFor: true,
+  onWarning: true,
+};
+
 const DEFAULT_RETRY_MS = 30_000;
 
 /**
@@ -48,9 +57,11 @@ export class Trunkline {
   #closed = false;
 
   /**
-   * @throws TrunklineError INVALID_FIELD for a URL or key that cannot be one; the key is not shown
+   * @throws TrunklineError INVALID_FIELD for a URL or key that cannot be one, and an option that does not exist; the
+   *   key is not shown
    */
   constructor(options: TrunklineOptions = {}) {
+    onlyFields(options, OPTIONS, "options");
     const { retryFor, onWarning = console.warn } = options;
     this.#endpoint = new Endpoint(options);
     this.#onWarning = (message) => callUser("onWarning", () => onWarning(`trunkline: ${message}`));

@@ -61,7 +61,8 @@ export interface ToolContext {
   readonly newToken: () => string;
   /**
    * Hands the call over to whoever holds the token; resolves when the server has stored that. What the
-   * handler returns or throws afterwards is no answer. Again, it resolves to the same.
+   * handler returns or throws afterwards is no answer. Again, it resolves to the same. Once the handler has
+   * ended, it rejects with CLAIM_LOST.
    */
   readonly defer: (options?: DeferOptions) => Promise<Deferred>;
 }

@@ -134,9 +134,13 @@ export class Drive implements DriveStreamOwner, WatchPort {
     this.#intervalMs = stream.intervalMs;
     for (const pending of this.#opens.values()) stream.send(pending);
     for (const [callId, call] of this.#calls) {
-      if (call.awaited) this.#watch(call, stream);
+      if (call.awaited) {
+        this.#watch(call, stream);
+        continue;
+      }
       // Whoever asks for it later has it watched then.
-      else this.#calls.delete(callId);
+      this.#calls.delete(callId);
+      call.unwatched();
     }
     this.#touch();
     for (const older of this.#streams) if (older !== stream) older.end();
@@ -176,11 +180,9 @@ export class Drive implements DriveStreamOwner, WatchPort {
     }
     const watched = this.#calls.get(call.callId);
     if (watched !== undefined && watched !== call) {
-      // Another handle of the same call has it delivered.
-      watched.outcome().then(
-        (outcome) => call.end(outcome),
-        (error: unknown) => call.fail(error instanceof Error ? error : unexplained()),
-      );
+      // Another handle of the same call has it delivered. It is not waited for there: waiters here may leave.
+      watched.tell(call);
+      this.watch(watched);
       return;
     }
     this.#calls.set(call.callId, call);

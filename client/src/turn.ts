@@ -6,9 +6,10 @@ import { outcomeFromWire, stateFromWire, type CallState, type Outcome } from "./
 import type { CallHandle } from "./call-handle.js";
 import { parseDuration, type Duration } from "./duration.js";
 import { TrunklineError } from "./errors.js";
+import { LIMITS } from "./limits.js";
 import type { OpenOptions } from "./run.js";
 import { Backoff } from "./reconnect.js";
-import type { Unary } from "./unary.js";
+import type { RequestOptions, Unary } from "./unary.js";
 
 /** How long the server holds one request of a wait. */
 const WAIT_MS = 30_000;
@@ -95,12 +96,11 @@ export class Turn {
     const timeoutMs = timeout === undefined ? Infinity : parseDuration(timeout, "timeout");
     const endsAt = performance.now() + timeoutMs;
     const backoff = new Backoff();
-    // An open that fails has told its caller.
-    await Promise.allSettled(this.#opening);
+    await this.#opened(endsAt, options);
     for (;;) {
       const leftMs = Math.max(1, Math.ceil(endsAt - performance.now()));
       try {
-        const look = await this.#look(Math.min(leftMs, WAIT_MS), signal);
+        const look = await this.#look(leftMs, signal);
         backoff.reset();
         if (look.settled) return [...look.outcomes];
         if (performance.now() >= endsAt) throw this.#timedOut(look, timeout);
@@ -113,14 +113,29 @@ export class Turn {
     }
   }
 
+  /** Waits for the opens that are under way here, which takes as long as the server is away. */
+  async #opened(endsAt: number, { timeout, signal }: SettledOptions): Promise<void> {
+    // An open that fails has told its caller.
+    const opened = Promise.allSettled(this.#opening).then(() => true);
+    for (let done = this.#opening.size === 0; !done;) {
+      const leftMs = Math.min(Math.max(0, endsAt - performance.now()), LIMITS.timerMs);
+      const enough = new AbortController();
+      const over = pause(leftMs, signal, enough.signal).then(() => false);
+      over.catch(() => undefined);
+      done = await Promise.race([opened, over]).finally(() => enough.abort());
+      if (!done && performance.now() >= endsAt) throw this.#notOpened(timeout);
+    }
+  }
+
   /** Waits once and reads all pages; a turn that was reopened between two pages is not settled. */
-  async #look(waitMs: number, signal: AbortSignal | undefined): Promise<Look> {
+  async #look(leftMs: number, signal: AbortSignal | undefined): Promise<Look> {
     const outcomes: Outcome[] = [];
-    let page = await this.#page(0, waitMs, signal);
+    const retry = leftMs === Infinity ? {} : { retryForMs: leftMs };
+    let page = await this.#page(0, { ...retry, waitMs: Math.min(leftMs, WAIT_MS), signal });
     for (;;) {
       outcomes.push(...page.outcomes.map(outcomeFromWire));
       if (page.nextAfterSeq === 0) break;
-      page = await this.#page(page.nextAfterSeq, 1, signal);
+      page = await this.#page(page.nextAfterSeq, { ...retry, waitMs: 1, signal });
     }
     const open = page.open.map(({ callId, key, tool, state }) => ({
       ...{ callId, key, tool },
@@ -129,9 +144,15 @@ export class Turn {
     return { settled: page.settled, open, outcomes };
   }
 
-  #page(afterSeq: number, waitMs: number, signal: AbortSignal | undefined): Promise<WaitCallsResponse> {
-    const request = { runId: this.runId, turn: this.number, timeout: durationFromMs(waitMs), afterSeq };
-    return this.#unary.send((options) => this.#unary.calls.waitCalls(request, options), { signal, waitMs });
+  #page(afterSeq: number, options: RequestOptions & { readonly waitMs: number }): Promise<WaitCallsResponse> {
+    const timeout = durationFromMs(options.waitMs);
+    const request = { runId: this.runId, turn: this.number, timeout, afterSeq };
+    return this.#unary.send((callOptions) => this.#unary.calls.waitCalls(request, callOptions), options);
+  }
+
+  #notOpened(timeout: Duration | undefined): TurnTimeoutError {
+    const message = `turn ${this.number} is not settled after ${timeout ?? ""}; still being opened here: ${this.#opening.size}`;
+    return new TurnTimeoutError(message, [], []);
   }
 
   #timedOut(look: Look, timeout: Duration | undefined): TurnTimeoutError {

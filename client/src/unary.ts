@@ -5,6 +5,7 @@ import { RunService } from "@trunkline/proto/run";
 import { TaskService } from "@trunkline/proto/task";
 import { ToolsetService } from "@trunkline/proto/toolset";
 import { abortReason, onAbort, pause } from "./abort.js";
+import { checkSignal } from "./argument.js";
 import { formatDuration } from "./duration.js";
 import { TrunklineError } from "./errors.js";
 import { errorFromRpc, isTransient } from "./problem.js";
@@ -68,6 +69,7 @@ export class Unary {
    */
   async send<T>(request: Request<T>, options: RequestOptions = {}): Promise<T> {
     const { signal } = options;
+    checkSignal(signal);
     if (signal === undefined) return this.#send(request, options);
     // Of its own: every request listens to its signal, and Node warns of a leak when many listen to one.
     const own = new AbortController();

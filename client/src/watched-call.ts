@@ -22,6 +22,8 @@ export class WatchedCall {
   stream: DriveStream | undefined;
   readonly #port: WatchPort;
   readonly #waiters = new Set<Waiter>();
+  /** Other handles of the call, of which no stream knows. */
+  readonly #others = new Set<WatchedCall>();
   #outcome: Outcome | undefined;
   #atEnd: (() => void)[] = [];
 
@@ -32,7 +34,18 @@ export class WatchedCall {
 
   /** Whether somebody waits. */
   get awaited(): boolean {
-    return this.#waiters.size > 0;
+    return this.#waiters.size > 0 || [...this.#others].some(({ awaited }) => awaited);
+  }
+
+  /** Tells another handle of the same call what comes of it; whoever waits there may leave as before. */
+  tell(other: WatchedCall): void {
+    this.#others.add(other);
+  }
+
+  /** No stream delivers its outcome any more, and nobody waits for it. */
+  unwatched(): void {
+    this.stream = undefined;
+    this.#others.clear();
   }
 
   /** Calls back when nothing more is to come. */
@@ -74,6 +87,7 @@ export class WatchedCall {
       this.#leave(waiter);
       waiter.resolve(outcome);
     }
+    for (const other of this.#others) other.end(outcome);
     this.#finish();
   }
 
@@ -83,12 +97,14 @@ export class WatchedCall {
       this.#leave(waiter);
       waiter.reject(error);
     }
+    for (const other of this.#others) other.fail(error);
     this.#finish();
   }
 
   #finish(): void {
     const callbacks = this.#atEnd;
     this.#atEnd = [];
+    this.#others.clear();
     for (const callback of callbacks) callback();
   }
 

@@ -140,7 +140,8 @@ export class Worker {
     onlyFields(options, { timeout: true }, "options");
     const timeoutMs = options.timeout === undefined ? undefined : parseDuration(options.timeout, "timeout");
     this.#session.drain();
-    if (timeoutMs !== undefined && this.#stopTimer === undefined) {
+    // Of a worker that has stopped, nothing would ever clear it.
+    if (timeoutMs !== undefined && this.#stopTimer === undefined && this.status !== "stopped") {
       this.#stopTimer = setTimeout(
         () =>
           this.#session.abandon(new TrunklineError("TIMEOUT", `stop: handlers took over ${timeoutMs} ms`)),

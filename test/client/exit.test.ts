@@ -58,6 +58,49 @@ test("a worker that is stopped lets its process end", async () => {
   expect((await ended).stdout).toBe("done\n");
 });
 
+test("stopping a stopped worker once more, with a timeout, does not keep the process alive", async () => {
+  const ended = program(`
+    const worker = new Trunkline().worker({ tools: { echo: () => 1 }, signal: AbortSignal.abort() });
+    await worker.done;
+    await worker.stop({ timeout: "1h" });
+    console.log("done");
+  `);
+  const { stream } = await peer.welcomeWork();
+  await stream.until(({ drain }) => drain !== undefined);
+  stream.send({ drained: { $typeName: "trunkline.v1.Drained" } });
+  await stream.halfClosed();
+  stream.end();
+  expect((await ended).stdout).toBe("done\n");
+});
+
+test("a wait that was given up on a second handle of a call does not keep the process alive", async () => {
+  const ended = program(`
+    const client = new Trunkline({ onWarning: () => undefined });
+    const run = client.runs.open("r1");
+    const first = await run.open("slow", 1, { key: "k" });
+    // The stream is cut meanwhile: nobody waits for the first handle, and it is forgotten.
+    await run.call("echo");
+    const second = await run.open("slow", 1, { key: "k" });
+    const wait = new AbortController();
+    const waits = [first, second].map((handle) => handle.outcome({ signal: wait.signal }));
+    wait.abort();
+    console.log((await Promise.allSettled(waits)).map(({ reason }) => reason.name).join());
+  `);
+  const old = await peer.welcomeDrive();
+  old.send({ opened: [openedOf((await old.until(({ opens }) => opens.length > 0)).opens[0]!, 1)] });
+  await old.until(({ opens }) => opens.length > 0);
+  peer.cut();
+  const stream = await peer.welcomeDrive();
+  const echo = await stream.until(({ opens }) => opens.length > 0);
+  stream.send({
+    opened: [openedOf(echo.opens[0]!, 2)],
+    outcomes: [outcomeOf("r1/2", { resultJson: "1" })],
+  });
+  const again = await stream.until(({ opens }) => opens.length > 0);
+  stream.send({ opened: [{ ...openedOf(again.opens[0]!, 1), created: false }] });
+  expect((await ended).stdout).toBe("AbortError,AbortError\n");
+});
+
 test("a server that speaks something else does not end the client's process", async () => {
   const { stdout } = await program(`
     import { createServer } from "node:net";

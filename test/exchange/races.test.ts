@@ -91,6 +91,39 @@ describe("two items for one row", () => {
     }
   });
 
+  test("an event that takes time to prepare keeps its place, and one that cannot be prepared harms no other", async () => {
+    const { exchange } = await nodes.start();
+    const run = await newRun(exchange);
+    const call = await open(exchange, run, { tool: "prepared" });
+    const settle = (json: string): CallEvent => ({ type: "settle", attempt: null, answer: result(json) });
+    const refused = exchange.apply(call, Promise.reject(new Error("no tool")), SCOPE);
+    const first = exchange.apply(
+      call,
+      exchange.load(call).then(() => settle("1")),
+      SCOPE,
+    );
+    const second = exchange.apply(call, settle("2"), SCOPE);
+    await expect(refused).rejects.toThrow("no tool");
+    expect([verdictOf(await first), verdictOf(await second)]).toEqual(["done", "CALL_ENDED"]);
+  });
+
+  test("of two failures at two nodes at once, each that is confirmed is a failed attempt of its own", async () => {
+    const [one, two] = await Promise.all([nodes.start(), nodes.start()]);
+    const run = await newRun(one.exchange);
+    const call = await open(one.exchange, run, { executor: "client", policy: { maxAttempts: 1_000 } });
+    let confirmed = 0;
+    for (let round = 0; round < 20; round++) {
+      const applied = await Promise.all(
+        [one, two].map(({ exchange }, index) => {
+          const answer = failure(`round ${round}, node ${index}`, true);
+          return exchange.apply(call, { type: "settle", attempt: null, answer }, SCOPE);
+        }),
+      );
+      confirmed += applied.filter((each) => verdictOf(each) === "done").length;
+    }
+    expect((await nodes.call(call)).attempt).toBe(1 + confirmed);
+  });
+
   test("tokens issued on two nodes at once are all good", async () => {
     const [one, two] = await Promise.all([nodes.start(), nodes.start()]);
     const run = await newRun(one.exchange);

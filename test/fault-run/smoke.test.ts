@@ -40,18 +40,8 @@ describe("a fault run", () => {
     "of a few seconds, with two nodes and one fault after the other, finds nothing wrong",
     { timeout: LONGEST_MS },
     async () => {
-      const flags = [
-        "--seconds",
-        "8",
-        "--calls",
-        "800",
-        "--nodes",
-        "2",
-        "--workers",
-        "2",
-        "--harnesses",
-        "1",
-      ];
+      const flags = ["--seconds", "5", "--calls", "500", "--nodes", "2"];
+      flags.push("--workers", "2", "--harnesses", "1");
       const { process: running, output } = faultRun(...flags, "--seed", "smoke");
       await using _ = running;
       const { status } = await within("the end of the fault run", running.ended, LONGEST_MS);

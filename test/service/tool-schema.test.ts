@@ -391,6 +391,28 @@ describe("schemas made to cost much", () => {
     expect(check(schema, { a: 1 })).toContain("nests too deeply to be checked");
   });
 
+  test.each(["anyOf", "oneOf"])(
+    "what alternatives inside each other have looked at is not handed on through hundreds of %s",
+    (keyword) => {
+      const $defs: Record<string, unknown> = { d300: { contains: true, additionalProperties: true } };
+      for (let index = 0; index < 300; index++) {
+        $defs[`d${String(index)}`] = { [keyword]: [{ $ref: `#/$defs/d${String(index + 1)}` }] };
+      }
+      const schema = compile({
+        $defs,
+        $ref: "#/$defs/d0",
+        unevaluatedProperties: false,
+        unevaluatedItems: false,
+      });
+      const names = Object.fromEntries(Array.from({ length: 100_000 }, (_, index) => [`a${index}`, 1]));
+      const took = timed(() => {
+        expect(schema.check(names)).toContain("takes too much work");
+        expect(schema.check(new Array(100_000).fill(1))).toContain("takes too much work");
+      });
+      expect(took).toBeLessThan(2_000);
+    },
+  );
+
   test("a recursive schema that branches at each level of a deep input is given up", () => {
     const branching = { type: "array", items: { oneOf: [{ $ref: "#" }, { $ref: "#" }] } };
     expect(check({ anyOf: [{ type: "string" }, branching] }, nestedArray(256))).toContain(

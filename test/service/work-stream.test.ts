@@ -95,6 +95,8 @@ describe("hello", () => {
     ["no tools", { tools: [] }],
     ["a tool name outside the grammar", { tools: ["a b"] }],
     ["no session id", { sessionId: "" }],
+    ["a number that no signed column holds", { number: 2n ** 64n - 1n }],
+    ["a number that loses its last digits", { number: 2n ** 53n }],
   ])("%s is refused with INVALID_FIELD", async (_what, hello) => {
     const worker = new WorkClient(it.node.url);
     worker.send({ hello: newHello(hello) });
@@ -210,6 +212,18 @@ describe("verdicts", () => {
       [answered!.claimId]: "ANSWERED",
       [lost!.claimId]: "LOST",
     });
+    await next.close();
+  });
+
+  test("a claim of a call that cannot be is lost, and the others of its hello are not (I11)", async () => {
+    const { worker, hello, claim } = await holding({ accept: true });
+    await worker.close();
+    const impossible = [
+      { callId: "no call", claimId: "c1" },
+      { callId: "", claimId: "" },
+    ];
+    const next = await WorkClient.open(it.node.url, again(hello, ...impossible, claim));
+    expect(await next.verdicts()).toEqual({ c1: "LOST", "": "LOST", [claim.claimId]: "KEPT" });
     await next.close();
   });
 
@@ -381,6 +395,24 @@ describe("answers and deferrals", () => {
     worker.answer(claim, result);
     expect(await worker.refusal(claim.claimId)).toBeUndefined();
     expect((await it.node.call(callId)).resultJson).toBe(result);
+    await worker.close();
+  });
+
+  test.each([
+    ["a heartbeat without its claim", AT_MOST_ONCE, { heartbeat: {} }],
+    ["a heartbeat without its claim, and a free slot", {}, { heartbeat: {}, grant: 1 }],
+    ["a release of its claim", {}, true],
+  ])("an answer comes before %s in the same frame", async (_what, policy, rest) => {
+    const { worker, callId, claim } = await holding({ accept: true, policy, hello: { slots: 1 } });
+    const { claimId } = claim;
+    // Named once, the claim is held, its acceptance stored.
+    await worker.beat(claim);
+    worker.send({
+      answers: [{ callId, claimId, outcome: { case: "resultJson", value: "1" } }],
+      ...(rest === true ? { releases: [claimId] } : rest),
+    });
+    expect(await worker.refusal(claimId)).toBeUndefined();
+    expect(await row(callId)).toMatchObject({ state: "succeeded", attempt: 1, spent: 1 });
     await worker.close();
   });
 

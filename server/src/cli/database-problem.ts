@@ -6,6 +6,8 @@ const PROBLEMS: Readonly<Record<string, string>> = {
   ECONNREFUSED: "the connection was refused: is PostgreSQL running there?",
   ENOTFOUND: "there is no such host",
   EAI_AGAIN: "the host's name could not be looked up",
+  ECONNRESET: "the connection was reset: is it PostgreSQL that listens there?",
+  EPIPE: "the connection was closed: is it PostgreSQL that listens there?",
   ETIMEDOUT: "there was no answer",
   ENOENT: "there is no such socket: is PostgreSQL running?",
   "08P01": "it does not take what a node sets as it connects: behind a pooler in session mode, give --pooler",

@@ -7,6 +7,7 @@ import { decide } from "../core/transition.js";
 import { endCalls, saveCalls, type SaveItem, type SaveOutcome } from "../store/calls-save.js";
 import { loadCalls, loadRecords } from "../store/calls-read.js";
 import type { Database } from "../store/database.js";
+import type { CallRecord } from "../store/rows.js";
 import { Batcher } from "./batcher.js";
 import { callKey } from "./call-key.js";
 import { CallLock } from "./call-lock.js";
@@ -77,13 +78,17 @@ export class CallWriter {
   }
 
   /**
-   * Applies an event, and resolves after the commit of what it changed.
+   * Applies an event, and resolves after the commit of what it changed. An event that is still being prepared
+   * has its place before those that are applied after it.
    *
    * @throws TrunklineError NOT_FOUND where the call is missing or not of this scope; UNAVAILABLE where the
    *   database cannot be reached.
    */
-  apply(ref: CallRef, event: CallEvent, scope: Scope | null): Promise<Applied> {
+  apply(ref: CallRef, given: CallEvent | Promise<CallEvent>, scope: Scope | null): Promise<Applied> {
+    // It may fail before its turn has come.
+    if (given instanceof Promise) given.catch(() => undefined);
     return this.#lock.run(callKey(ref), async () => {
+      const event = given instanceof Promise ? await given : given;
       let call = this.#options.recall(ref) ?? (await this.load(ref));
       for (let tries = 0; tries < MAX_TRIES; tries++) {
         if (call === undefined || !isWithin(call, scope)) throw notFound(ref);
@@ -135,7 +140,7 @@ export class CallWriter {
   /** A batch that was sent again finds its own first delivery: the row is what it would have made. */
   async #foundSaved(before: Call, change: Change): Promise<Applied | undefined> {
     const [record] = await loadRecords(this.#options.db, [before], { payloads: true });
-    if (record === null || record === undefined || !isSameChange(record.call, change.next)) return undefined;
+    if (record === null || record === undefined || !isSameChange(record, change)) return undefined;
     const { endedAt, readyAt, attemptTimeoutAt, deferTimeoutAt } = record;
     return this.#committed({
       before,
@@ -168,7 +173,12 @@ function settled(decision: Decision, call: Call): Applied {
 }
 
 /** Whether a row is what a change would have made of it, and not what somebody else's would. */
-function isSameChange(now: Call, next: Call): boolean {
+function isSameChange({ call: now, attempts }: CallRecord, { next, failedAttempt }: Change): boolean {
+  if (failedAttempt !== null) {
+    const last = attempts.at(-1);
+    if (last?.number !== failedAttempt.number || !sameFailure(last.failure, failedAttempt.failure))
+      return false;
+  }
   return (
     now.version === next.version &&
     now.state === next.state &&

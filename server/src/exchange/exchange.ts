@@ -92,7 +92,7 @@ export class Exchange {
   }
 
   /** Applies an event to a call; see {@link CallWriter.apply}. Null scope: the server's own doing. */
-  apply(ref: CallRef, event: CallEvent, scope: Scope | null): Promise<Applied> {
+  apply(ref: CallRef, event: CallEvent | Promise<CallEvent>, scope: Scope | null): Promise<Applied> {
     return this.#writer.apply(ref, event, scope);
   }
 

@@ -13,7 +13,8 @@ import { Session, type HeldClaim, type SessionFacts } from "./session.js";
 
 /** A claim as a worker names it. */
 export interface NamedClaim {
-  readonly ref: CallRef;
+  /** Null where it names no call that can be. */
+  readonly ref: CallRef | null;
   readonly claimId: string;
 }
 
@@ -198,7 +199,9 @@ export class Sessions {
     sink: WorkSink,
   ): Promise<NamedVerdict[]> {
     if (claims.length === 0) return [];
-    const calls = await Promise.all(claims.map(({ ref }) => this.#options.load(ref)));
+    const calls = await Promise.all(
+      claims.map(async ({ ref }) => (ref === null ? undefined : this.#options.load(ref))),
+    );
     if (session.stream !== sink) throw superseded();
     return Promise.all(
       claims.map(async ({ claimId }, index): Promise<NamedVerdict> => {

@@ -35,8 +35,8 @@ function ownOf(evaluated: Evaluated | undefined): Evaluated | undefined {
 }
 
 /** Keeps what an alternative that holds has looked at. */
-function keep(own: Evaluated | undefined, evaluated: Evaluated | undefined): void {
-  if (own !== undefined) evaluated?.addAll(own);
+function keep(own: Evaluated | undefined, evaluated: Evaluated | undefined, run: Run): void {
+  if (own !== undefined) evaluated?.addAll(own, run);
 }
 
 function anyOf(nodes: readonly SchemaNode[]): Check {
@@ -51,7 +51,7 @@ function anyOf(nodes: readonly SchemaNode[]): Check {
       }
       // Those after one that holds matter only where somebody asks what they looked at.
       if (evaluated === undefined) return undefined;
-      keep(own, evaluated);
+      keep(own, evaluated, run);
     }
     return failures.length < nodes.length ? undefined : nearest(failures, value, run);
   };
@@ -68,7 +68,7 @@ function oneOf(nodes: readonly SchemaNode[]): Check {
         failures.push(found);
         continue;
       }
-      keep(own, evaluated);
+      keep(own, evaluated, run);
       holding.push(index);
       if (holding.length > 1) {
         const both = holding.map((held) => `#${String(held + 1)}`).join(" and ");
@@ -89,7 +89,7 @@ function addCondition(schema: SchemaReader, node: SchemaNode): void {
   node.any.push((value, run, evaluated) => {
     const own = ownOf(evaluated);
     const holds = condition.check(value, run, own) === undefined;
-    if (holds) keep(own, evaluated);
+    if (holds) keep(own, evaluated, run);
     return (holds ? then : otherwise)?.check(value, run, evaluated);
   });
 }

@@ -4,6 +4,9 @@ export const WORK_UNITS = 20_000_000;
 /** What applying one schema to one value costs at least. */
 const UNITS_PER_NODE = 4;
 
+/** What remembering one more member or item that was looked at costs. */
+const UNITS_PER_EVALUATED = 20;
+
 /** What listing a member costs in a small object, and in a large one, which is a hash table. */
 const UNITS_PER_NAME = 4;
 const UNITS_PER_NAME_OF_MANY = 40;
@@ -78,7 +81,9 @@ export class Evaluated {
     if (count > this.itemsBefore) this.itemsBefore = count;
   }
 
-  addAll(other: Evaluated): void {
+  /** Alternatives inside each other tell the same members again and again, so that is charged. */
+  addAll(other: Evaluated, run: Run): void {
+    run.charge((other.names.size + other.indexes.size) * UNITS_PER_EVALUATED);
     for (const name of other.names) this.names.add(name);
     for (const index of other.indexes) this.indexes.add(index);
     this.addItemsBefore(other.itemsBefore);
@@ -150,7 +155,7 @@ export class SchemaNode {
         found = check(value, run, own);
         if (found !== undefined) break;
       }
-      if (own !== evaluated && own !== undefined) evaluated?.addAll(own);
+      if (own !== evaluated && own !== undefined) evaluated?.addAll(own, run);
     }
     run.leave();
     return found;

@@ -11,14 +11,13 @@ import {
 import { TrunklineError } from "../core/error.js";
 import type { RevokeCause } from "../core/event.js";
 import { LIMITS } from "../core/limits.js";
-import { checkName, checkToolName } from "../core/name.js";
+import { checkName, checkToolName, parseCallId } from "../core/name.js";
 import type { Scope } from "../core/scope.js";
 import { callKey } from "../exchange/call-key.js";
 import type { Delivery } from "../exchange/delivery.js";
 import type { Exchange } from "../exchange/exchange.js";
 import type { HelloRequest, NamedClaim, NamedVerdict } from "../exchange/sessions.js";
 import { toDuration } from "./convert.js";
-import { parseCallRefId } from "./door.js";
 
 const REVOKE_REASONS: Readonly<Record<RevokeCause, RevokeReason>> = {
   settled: RevokeReason.SETTLED,
@@ -102,6 +101,13 @@ export function toHelloRequest(hello: Hello, scope: Scope): HelloRequest {
       { metadata: { field: "hello.slots", max: String(LIMITS.credit) } },
     );
   }
+  if (hello.number > Number.MAX_SAFE_INTEGER) {
+    throw new TrunklineError(
+      "INVALID_FIELD",
+      `hello.number is ${String(hello.number)}; allowed are at most ${String(Number.MAX_SAFE_INTEGER)}`,
+      { metadata: { field: "hello.number", max: String(Number.MAX_SAFE_INTEGER) } },
+    );
+  }
   return {
     scope,
     slots: hello.slots,
@@ -118,10 +124,11 @@ export function toHelloRequest(hello: Hello, scope: Scope): HelloRequest {
   };
 }
 
-/** A claim that a worker names; a malformed call id can name none, and is refused. */
+/** A claim that a worker names; one with a malformed call id is of no call, and harms no other (I11). */
 function toNamedClaim(
   { callId, claimId }: { readonly callId: string; readonly claimId: string },
   { projectId }: Scope,
 ): NamedClaim {
-  return { ref: { projectId, ...parseCallRefId(callId) }, claimId };
+  const id = parseCallId(callId);
+  return { ref: id === undefined ? null : { projectId, ...id }, claimId };
 }

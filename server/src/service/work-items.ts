@@ -24,13 +24,19 @@ export async function applyAnswer(
   answer: Answer,
 ): Promise<undefined> {
   const ref = refOf(scope, held, answer.callId);
+  // Asked for its place at once: what the same frame says after it, or does not say, comes after it.
+  done(await deps.exchange.apply(ref, answerEvent(deps, scope, ref, held, answer), scope));
+}
+
+async function answerEvent(
+  deps: ServiceDeps,
+  scope: Scope,
+  ref: CallRef,
+  held: ClaimedCall | undefined,
+  answer: Answer,
+): Promise<CallEvent> {
   const tool = await toolOf(deps, scope, ref, held);
-  const event: CallEvent = {
-    type: "answer",
-    claimId: answer.claimId,
-    answer: checkWorkerAnswer(answer, tool),
-  };
-  done(await deps.exchange.apply(ref, event, scope));
+  return { type: "answer", claimId: answer.claimId, answer: checkWorkerAnswer(answer, tool) };
 }
 
 /** The call's tool, where its run has a toolset; a claim that lapsed is not held here any more, and yet counts. */

@@ -2,8 +2,8 @@ import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { openSync, closeSync } from "node:fs";
 
-/** How long something that was asked to stop may take. */
-const STOP_MS = 20_000;
+/** How long something that was asked to stop may take; a worker waits for a server that takes its answers. */
+const STOP_MS = 30_000;
 
 /**
  * @typedef {object} Start
@@ -123,13 +123,20 @@ export class Program {
     await this.#end("SIGKILL");
   }
 
-  /** Asks it to stop, and kills it when it does not; resolves to whether it stopped. */
+  /**
+   * Asks it to stop, and kills it when it does not in time; resolves to whether that was not needed. Another
+   * fault may kill it meanwhile.
+   */
   async stop() {
     const child = this.#child;
-    const timer = setTimeout(() => child?.kill("SIGKILL"), STOP_MS);
-    const signal = await this.#end("SIGTERM");
+    let inTime = true;
+    const timer = setTimeout(() => {
+      inTime = false;
+      child?.kill("SIGKILL");
+    }, STOP_MS);
+    await this.#end("SIGTERM");
     clearTimeout(timer);
-    return signal !== "SIGKILL";
+    return inTime;
   }
 
   pause() {
@@ -147,13 +154,12 @@ export class Program {
   /** @param {NodeJS.Signals} signal */
   async #end(signal) {
     const child = this.#child;
-    if (child === undefined) return undefined;
+    if (child === undefined) return;
     this.#ending = true;
     const exited = once(child, "exit");
     child.kill(signal);
     this.resume();
-    const [, by] = await exited;
-    return by;
+    await exited;
   }
 }
 

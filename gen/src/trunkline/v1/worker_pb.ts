@@ -223,6 +223,7 @@ export type Hello = Message<"trunkline.v1.Hello"> & {
   /**
    * Numbers the hellos of the process, from 1. One that was held up until a later one was taken would speak of
    * claims as they were before it, so it is refused with SUPERSEDED. 0: not numbered, and never refused for it.
+   * At most 2^53 - 1.
    *
    * @generated from field: uint64 number = 9;
    */
