@@ -1,0 +1,16 @@
+// Where a run took place, and on what.
+import { execFileSync } from "node:child_process";
+import { cpus, totalmem } from "node:os";
+
+/** The machine in one line. */
+export function machine() {
+  const memory = Math.round(totalmem() / 2 ** 30);
+  return `${cpus().length} × ${cpus()[0]?.model.trim()}, ${memory} GiB, Node ${process.version}`;
+}
+
+/** The commit that is measured; with a `+` where files have been changed since. */
+export function commit() {
+  const git = (...args) => execFileSync("git", args, { encoding: "utf8", cwd: import.meta.dirname }).trim();
+  const changed = git("status", "--porcelain", "--untracked-files=no") !== "";
+  return `${git("rev-parse", "--short", "HEAD")}${changed ? "+" : ""}`;
+}

@@ -1,0 +1,81 @@
+// The command line of `npm run bench`.
+import { parseArgs } from "node:util";
+
+/**
+ * @typedef {object} Options
+ * @property {boolean} quick One short run of everything, for a first look.
+ * @property {boolean} full Sizes that take many minutes to fill in.
+ * @property {number | undefined} rows Stored or waiting calls in `growth` and `waiting`.
+ * @property {string[]} scenarios Empty: all.
+ * @property {string[] | undefined} peers Undefined: all; empty: none.
+ * @property {string | undefined} json The file to write.
+ * @property {number} runs Of each measurement; the median counts.
+ */
+
+const LISTS = new Set(["scenario", "peer"]);
+
+/**
+ * Reads the arguments; `--scenario a b` and `--scenario a --scenario b` are the same.
+ *
+ * @param {string[]} args
+ * @returns {Options}
+ */
+export function readOptions(args) {
+  const { values, tokens } = parseArgs({
+    args,
+    tokens: true,
+    allowPositionals: true,
+    options: {
+      quick: { type: "boolean", default: false },
+      full: { type: "boolean", default: false },
+      rows: { type: "string" },
+      scenario: { type: "string", multiple: true },
+      peer: { type: "string", multiple: true },
+      json: { type: "string" },
+    },
+  });
+  const lists = gather(tokens);
+  const peers = lists.peer.length === 0 ? undefined : lists.peer.filter((name) => name !== "none");
+  return {
+    quick: values.quick,
+    full: values.full,
+    rows: values.rows === undefined ? undefined : whole(values.rows),
+    scenarios: lists.scenario,
+    peers,
+    json: values.json,
+    runs: values.quick ? 1 : 3,
+  };
+}
+
+/** What follows a list's option belongs to it, until the next option. */
+function gather(tokens) {
+  const lists = { scenario: [], peer: [] };
+  let current = "";
+  for (const token of tokens) {
+    if (token.kind === "option") {
+      current = token.name;
+      if (LISTS.has(current)) lists[current].push(token.value);
+    } else if (token.kind === "positional") {
+      if (!LISTS.has(current)) refuse(`${token.value} belongs to no option`);
+      lists[current].push(token.value);
+    }
+  }
+  return lists;
+}
+
+function whole(text) {
+  const value = Number(text.replaceAll(/[_,]/g, ""));
+  if (!Number.isSafeInteger(value) || value < 0) refuse(`--rows: ${text} is not a whole number`);
+  return value;
+}
+
+/**
+ * Ends the program: it was called wrongly.
+ *
+ * @param {string} message
+ * @returns {never}
+ */
+export function refuse(message) {
+  console.error(message);
+  process.exit(2);
+}
