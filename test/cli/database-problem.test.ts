@@ -1,11 +1,14 @@
 import { once } from "node:events";
-import { createServer } from "node:net";
+import { createServer, type Socket } from "node:net";
 import { describe, expect, test } from "vitest";
 import { trunkline } from "./command.js";
 
-describe("a database whose connections are reset", () => {
-  test("is named as what is wrong, not as a fault of trunkline itself", async () => {
-    const server = createServer((socket) => socket.resetAndDestroy()).listen(0, "127.0.0.1");
+describe("a database whose connections are", () => {
+  test.each<[string, (socket: Socket) => void]>([
+    ["reset", (socket) => socket.resetAndDestroy()],
+    ["closed", (socket) => socket.once("data", () => socket.end())],
+  ])("%s is named as what is wrong, not as a fault of trunkline itself", async (_, refuse) => {
+    const server = createServer(refuse).listen(0, "127.0.0.1");
     await once(server, "listening");
     const address = server.address();
     const port = typeof address === "object" ? (address?.port ?? 0) : 0;

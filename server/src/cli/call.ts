@@ -1,3 +1,4 @@
+import { setTimeout } from "node:timers/promises";
 import {
   rawJson,
   type CallHandle,
@@ -40,6 +41,8 @@ interface CallFlags {
 }
 
 const MAX_TURN = 2 ** 31 - 1;
+/** How long an interrupted open may still take: its call may run already, and is then named. */
+const OPEN_GRACE_MS = 1_000;
 const MAX_ATTEMPTS = 1_000;
 
 /** Adds `trunkline call`: opens one call and waits for its end. */
@@ -122,7 +125,8 @@ async function call({ client, output }: ClientContext, request: Request): Promis
   const interrupted = signals.first.then(() => undefined);
   try {
     // The server may be away from here on, and an open waits for it.
-    const handle = await Promise.race([open(run, request), interrupted]);
+    const opening = open(run, request);
+    const handle = (await Promise.race([opening, interrupted])) ?? (await atOnce(opening));
     const outcome = await Promise.race([handle?.outcome(), interrupted]);
     if (outcome !== undefined) report(output, outcome);
     else if (handle !== undefined) await cancel(handle, output);
@@ -131,6 +135,14 @@ async function call({ client, output }: ClientContext, request: Request): Promis
     if (flags.run === undefined) await run.end();
     signals.dispose();
   }
+}
+
+/** What is about to come, or undefined when it does not come soon: so that a call that runs can be named. */
+async function atOnce<T>(coming: Promise<T>): Promise<T | undefined> {
+  const enough = new AbortController();
+  const soon = setTimeout(OPEN_GRACE_MS, undefined, { signal: enough.signal });
+  soon.catch(() => undefined);
+  return Promise.race([coming, soon]).finally(() => enough.abort());
 }
 
 function makeRun(client: Trunkline, { namespace, toolset, label }: CallFlags): Promise<Run> {

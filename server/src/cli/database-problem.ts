@@ -1,4 +1,5 @@
 import { TrunklineError } from "../core/error.js";
+import { classifyError } from "../store/database-error.js";
 import { withoutPassword } from "../store/servers.js";
 
 /** What to say about an error of the database, by SQLSTATE or the operating system's code. */
@@ -27,16 +28,22 @@ const PROBLEMS: Readonly<Record<string, string>> = {
  */
 export function explainDatabaseError(error: unknown, databaseUrl: string): unknown {
   if (error instanceof TrunklineError) return error;
-  const code = codeOf(error);
-  if (code === undefined) return error;
-  const problem = PROBLEMS[code];
-  const said = problem ?? (isDatabaseError(error) ? `${error.message} (${code})` : undefined);
+  const said = problemOf(error);
   if (said === undefined) return error;
   return new TrunklineError(
     "UNAVAILABLE",
     `cannot use the database ${withoutPassword(databaseUrl)}: ${said}; it is named by DATABASE_URL or --database-url`,
     { cause: error },
   );
+}
+
+function problemOf(error: unknown): string | undefined {
+  const code = codeOf(error);
+  if (code !== undefined) {
+    return PROBLEMS[code] ?? (isDatabaseError(error) ? `${error.message} (${code})` : undefined);
+  }
+  // The driver's own words have no code.
+  return error instanceof Error && classifyError(error) === "lost" ? error.message : undefined;
 }
 
 function codeOf(error: unknown): string | undefined {

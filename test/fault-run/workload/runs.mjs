@@ -22,7 +22,8 @@ export class RunMaker {
   #name;
   #calls;
   #count = 0;
-  #making = 0;
+  /** Keys of runs that are being made. @type {Set<string>} */
+  #making = new Set();
   /** @type {MadeRun[]} */
   #ready = [];
   /** @type {Set<string>} */
@@ -44,13 +45,16 @@ export class RunMaker {
     this.#calls = calls;
   }
 
-  /** Ends of runs that are under way. */
+  /** Runs that are being made or ended: until then nobody can say which there are. */
   get pending() {
-    return this.#ending.size;
+    return this.#making.size + this.#ending.size;
   }
 
   waiting() {
-    return [...this.#ending].map((id) => `the end of run ${id}`);
+    return [
+      ...[...this.#making].map((key) => `the making of run ${key}`),
+      ...[...this.#ending].map((id) => `the end of run ${id}`),
+    ];
   }
 
   /** Declares the tools, in every life alike, which is one declaration. */
@@ -69,13 +73,13 @@ export class RunMaker {
       this.#ready.shift();
       this.#useUp(first);
     }
-    while (this.#ready.length + this.#making < SPARE_RUNS) void this.#make();
+    while (this.#ready.length + this.#making.size < SPARE_RUNS) void this.#make();
     return this.#ready[0];
   }
 
   async #make() {
-    this.#making++;
     const key = `${this.#name}-run-${++this.#count}`;
+    this.#making.add(key);
     const ttlMs = this.#random.chance(0.07) ? this.#random.int(2_000, 8_000) : null;
     const toolset = this.#random.chance(0.7);
     const left = this.#random.int(20, 120);
@@ -94,7 +98,7 @@ export class RunMaker {
     } catch (error) {
       this.#refused("create run", key, error);
     } finally {
-      this.#making--;
+      this.#making.delete(key);
     }
   }
 
