@@ -66,6 +66,17 @@ describe("error map", () => {
     expect(isFault(lost)).toBe(false);
   });
 
+  test("a database that is out of disk is UNAVAILABLE for callers, and said in the log", () => {
+    const full = Object.assign(new Error("could not extend file: No space left on device"), {
+      code: "53100",
+    });
+    const refused = new TrunklineError("UNAVAILABLE", "try again", { cause: full });
+    for (const error of [full, refused]) {
+      expect(toProblem(error)).toMatchObject({ code: Code.Unavailable, reason: WireReason.UNAVAILABLE });
+      expect(isFault(error)).toBe(true);
+    }
+  });
+
   test("a message that the transport refused for its size gets the reason that clients switch on", () => {
     const error = toConnectError(new ConnectError("message size 5 is larger than 4", Code.ResourceExhausted));
     expect(error.code).toBe(Code.ResourceExhausted);

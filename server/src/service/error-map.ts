@@ -71,10 +71,21 @@ export function toTrunklineError(error: unknown): TrunklineError {
   return new TrunklineError("INTERNAL", "the server failed; its log says more", { cause: error });
 }
 
-/** Whether an error is the server's own fault, so that its log has to say it. */
+/** Whether an error is the server's own fault, or its database's, so that its log has to say it. */
 export function isFault(error: unknown): boolean {
   if (error instanceof ConnectError || isAbort(error)) return false;
-  return toTrunklineError(error).reason === "INTERNAL";
+  return toTrunklineError(error).reason === "INTERNAL" || isOutOfResources(error);
+}
+
+/**
+ * Whether the database is there and has run out of disk, memory or connections (class 53): callers try again, the
+ * renewals of the node may well go on, and nobody else would hear of it.
+ */
+function isOutOfResources(error: unknown): boolean {
+  for (let each: unknown = error; each instanceof Error; each = each.cause) {
+    if ("code" in each && typeof each.code === "string" && /^53...$/.test(each.code)) return true;
+  }
+  return false;
 }
 
 /** An error as an item of a frame or the detail of an RPC's error has it. */
