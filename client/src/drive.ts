@@ -7,6 +7,7 @@ import { DriveStream, type DriveStreamOwner, type OpenItem } from "./drive-strea
 import { TrunklineError } from "./errors.js";
 import { orderedKeys } from "./ordered-keys.js";
 import { errorFromProblem, errorFromRpc, isRefusedCredential, isTransient, isUnsendable } from "./problem.js";
+import { TROUBLE_MS } from "./reconnect.js";
 import { StreamKeeper } from "./stream-keeper.js";
 import type { Endpoint } from "./transport.js";
 import { WatchedCall, type WatchPort } from "./watched-call.js";
@@ -69,6 +70,8 @@ export class Drive implements DriveStreamOwner, WatchPort {
   #requests = 0;
   #awaited = 0;
   #idle: NodeJS.Timeout | undefined;
+  /** While a server that is there takes no call, for now. */
+  #refusing: { readonly since: number; told: boolean } | undefined;
   #closed = false;
 
   constructor(endpoint: Endpoint, host: DriveHost) {
@@ -206,12 +209,17 @@ export class Drive implements DriveStreamOwner, WatchPort {
   }
 
   /** The server cannot take it now; on another stream it would be sent again anyway. */
-  #sendAgain(request: number, { retryAfterMs = RETRY_MS }: TrunklineError): void {
+  #sendAgain(request: number, error: TrunklineError): void {
     const timer = setTimeout(() => {
       const pending = this.#opens.get(request);
       if (pending !== undefined) this.#keeper.active?.send(pending);
-    }, retryAfterMs);
+    }, error.retryAfterMs ?? RETRY_MS);
     timer.unref();
+    const now = performance.now();
+    this.#refusing ??= { since: now, told: false };
+    if (this.#refusing.told || now - this.#refusing.since < TROUBLE_MS) return;
+    this.#refusing.told = true;
+    this.#host.warn(`${this.#endpoint.url} takes no call: ${error.message}; calls wait until it does`);
   }
 
   #onUnwatched(callId: string, error: TrunklineError): void {
@@ -294,6 +302,7 @@ export class Drive implements DriveStreamOwner, WatchPort {
   }
 
   #onOpened(stream: DriveStream, opened: Opened): void {
+    this.#refusing = undefined;
     const pending = this.#take(opened.request);
     if (pending === undefined) return;
     const { callId, key, created, noWorker } = opened;
