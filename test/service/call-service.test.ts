@@ -1,4 +1,6 @@
+import { toBinary } from "@bufbuild/protobuf";
 import { Code } from "@connectrpc/connect";
+import { ListCallsResponseSchema } from "@trunkline/proto/call";
 import { CallState, Executor, FailureKind } from "@trunkline/proto/model";
 import { describe, expect, test } from "vitest";
 import { toDuration } from "../../server/src/service/convert.js";
@@ -210,6 +212,27 @@ describe("GetCall and ListCalls", () => {
     expect(second.calls.map(({ id }) => id)).toEqual([`${runId}/3`, `${runId}/2`, `${runId}/1`]);
     expect(second.nextPageToken).toBe("");
     expect((await serving.calls.listCalls({ runId })).calls).toHaveLength(6);
+  });
+
+  test("a page of calls with large labels and names ends before it is too large to be received", async () => {
+    const labels = Object.fromEntries(
+      Array.from({ length: 32 }, (_, index) => [`${index}`.padEnd(64, "n"), "v".repeat(256)]),
+    );
+    const runId = await newRun({ labels, namespace: "n".repeat(256) });
+    const keys = Array.from({ length: 1_000 }, (_, index) => `${index}`.padEnd(256, "k"));
+    await open(runId, ...keys.map((key) => ({ tool: "t".repeat(128), key })));
+    const seen: string[] = [];
+    let pages = 0;
+    let pageToken = "";
+    do {
+      const page = await serving.calls.listCalls({ runId, pageSize: 1_000, pageToken });
+      pages++;
+      expect(toBinary(ListCallsResponseSchema, page).length).toBeLessThan(4 * 1024 * 1024);
+      seen.push(...page.calls.map(({ key }) => key));
+      pageToken = page.nextPageToken;
+    } while (pageToken !== "");
+    expect(seen).toEqual(keys.toReversed());
+    expect(pages).toBeLessThan(6);
   });
 
   test("a garbled page token, and one of another list, are refused", async () => {

@@ -1,6 +1,7 @@
+import { toBinary } from "@bufbuild/protobuf";
 import { Code } from "@connectrpc/connect";
 import { CallState, FailureKind } from "@trunkline/proto/model";
-import { RunState } from "@trunkline/proto/run";
+import { ListRunsResponseSchema, RunState } from "@trunkline/proto/run";
 import { describe, expect, test } from "vitest";
 import { toDuration } from "../../server/src/service/convert.js";
 import { reasonOf, refusalOf, useServing } from "./serving.js";
@@ -111,6 +112,24 @@ describe("GetRun and ListRuns", () => {
     expect(await list({ state: RunState.ENDED })).toEqual([ids[0]]);
     expect(await list({ state: RunState.ACTIVE })).toEqual(newest.slice(0, -1));
     expect(await list({ labels: { odd: "1" } })).toEqual([ids[5], ids[3], ids[1]]);
+  });
+
+  test("a page of runs with large labels ends before it is too large to be received", async () => {
+    const namespace = "many-labels".padEnd(256, "n");
+    const labels = Object.fromEntries(
+      Array.from({ length: 32 }, (_, index) => [`${index}`.padEnd(64, "n"), "v".repeat(256)]),
+    );
+    await Promise.all(Array.from({ length: 500 }, () => newRun({ namespace, labels })));
+    const seen: string[] = [];
+    let pageToken = "";
+    do {
+      const page = await serving.runs.listRuns({ namespace, pageSize: 1_000, pageToken });
+      expect(toBinary(ListRunsResponseSchema, page).length).toBeLessThan(4 * 1024 * 1024);
+      seen.push(...page.runs.map(({ id }) => id));
+      pageToken = page.nextPageToken;
+    } while (pageToken !== "");
+    expect(new Set(seen).size).toBe(500);
+    expect(seen).toEqual(seen.toSorted().toReversed());
   });
 
   test("a token of another filter is refused", async () => {

@@ -223,6 +223,16 @@ describe("readTurn", () => {
     expect(tiny.more).toBe(true);
   });
 
+  test("counts the names of calls in the size of a page, not their results alone", async () => {
+    const run = await makeRun(store.db);
+    for (let seq = 1; seq <= 6; seq++) {
+      await openSettled(run, seq, "1", { turn: 1, key: `${seq}`.padEnd(256, "k"), tool: "t".repeat(128) });
+    }
+    const page = await readTurn(store.db, SCOPE, run.id, 1, 0, 1_800);
+    expect(page.outcomes.map(({ call }) => call.seq)).toEqual([1, 2, 3]);
+    expect(page.more).toBe(true);
+  });
+
   test("of a turn without calls, or of somebody else's run, is empty (I7)", async () => {
     const run = await makeRun(store.db);
     await openSettled(run, 1, "1", { turn: 1 });

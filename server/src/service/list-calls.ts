@@ -1,5 +1,5 @@
 import type { ListCallsRequest, ListCallsResponse } from "@trunkline/proto/call";
-import { byteLength } from "../core/json-text.js";
+import type { Failure } from "../core/failure.js";
 import { checkLabels, checkName, checkToolName, isUuid } from "../core/name.js";
 import type { Scope } from "../core/scope.js";
 import { listCalls as readCalls, type CallCursor, type CallFilter } from "../store/calls-read.js";
@@ -9,10 +9,13 @@ import { fromCallState } from "./convert-enum.js";
 import type { ServiceDeps } from "./deps.js";
 import { invalidField } from "./door-field.js";
 import { knownRun } from "./open-call.js";
+import { labelBytes, textBytes } from "./page-bytes.js";
 import { fromPageToken, listName, PAGE_PAYLOAD_BYTES, pageItems, toPageToken } from "./page-token.js";
 
 const MAX_INT32 = 2 ** 31 - 1;
-const ROUGH_BYTES = 1_024;
+/** A call, or one failed attempt of it, beside its texts. */
+const ROUGH_BYTES = 512;
+const ROUGH_ATTEMPT_BYTES = 64;
 /** The first read of payloads, whose sizes nobody knows yet. */
 const FIRST_READ = 8;
 
@@ -80,13 +83,19 @@ function readCursor(value: unknown): CallCursor | undefined {
 }
 
 /** What a call takes of a page, roughly. */
-function recordBytes({ call, inputJson, progressJson, attempts }: CallRecord): number {
-  let bytes = ROUGH_BYTES + byteLength(inputJson) + (progressJson === null ? 0 : byteLength(progressJson));
-  if (call.state === "succeeded") bytes += byteLength(call.resultJson);
-  const failures = attempts.map(({ failure }) => failure);
-  if (call.state === "failed" || call.state === "canceled") failures.push(call.failure);
-  for (const { message, dataJson } of failures) bytes += byteLength(message) + byteLength(dataJson ?? "");
+function recordBytes(record: CallRecord): number {
+  const { call, labels, inputJson, progressJson, traceparent, attempts } = record;
+  let bytes = ROUGH_BYTES + labelBytes(labels) + textBytes(inputJson, progressJson, traceparent);
+  bytes += textBytes(call.key, call.namespace, call.tool, call.claim?.worker ?? null);
+  if (call.state === "succeeded") bytes += textBytes(call.resultJson);
+  for (const { worker, failure } of attempts)
+    bytes += ROUGH_ATTEMPT_BYTES + textBytes(worker) + bytesOf(failure);
+  if (call.state === "failed" || call.state === "canceled") bytes += bytesOf(call.failure);
   return bytes;
+}
+
+function bytesOf({ message, dataJson }: Failure): number {
+  return textBytes(message, dataJson);
 }
 
 function respond(

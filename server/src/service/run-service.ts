@@ -11,14 +11,18 @@ import { checkLabels, checkName, isUuid } from "../core/name.js";
 import type { Scope } from "../core/scope.js";
 import { endRun } from "../exchange/run-end.js";
 import { countCalls } from "../store/calls-read.js";
-import { listRuns as readRuns, loadRuns } from "../store/runs.js";
+import { listRuns as readRuns, loadRuns, type RunRecord } from "../store/runs.js";
 import { scopeOf } from "./auth.js";
 import { toRunMessage } from "./convert.js";
 import { fromRunState } from "./convert-enum.js";
 import type { ServiceDeps } from "./deps.js";
 import { checkRunSpec } from "./door.js";
 import { knownRun, noRun } from "./open-call.js";
-import { fromPageToken, listName, pageItems, toPageToken } from "./page-token.js";
+import { labelBytes, textBytes } from "./page-bytes.js";
+import { fromPageToken, listName, PAGE_PAYLOAD_BYTES, pageItems, toPageToken } from "./page-token.js";
+
+/** A run beside its texts. */
+const ROUGH_RUN_BYTES = 128;
 
 /** RunService; `WatchRun` is not built yet. */
 export function runService(deps: ServiceDeps): ServiceImpl<typeof RunService> {
@@ -71,9 +75,21 @@ async function listRuns(
   );
   const limit = pageItems(request.pageSize);
   const { runs, next } = await readRuns(deps.exchange.db, scope, { ...filter, limit, after });
+  const page = runs.slice(0, fitting(runs));
+  const last = page.length < runs.length ? (page.at(-1)?.id ?? null) : next;
   return {
     $typeName: "trunkline.v1.ListRunsResponse",
-    runs: runs.map(toRunMessage),
-    nextPageToken: next === null ? "" : toPageToken(list, next),
+    runs: page.map(toRunMessage),
+    nextPageToken: last === null ? "" : toPageToken(list, last),
   };
+}
+
+/** How many of these runs a client can receive at once; at least one. */
+function fitting(runs: readonly RunRecord[]): number {
+  let bytes = 0;
+  const tooMany = runs.findIndex(({ key, namespace, toolset, labels }) => {
+    bytes += ROUGH_RUN_BYTES + textBytes(key, namespace, toolset) + labelBytes(labels);
+    return bytes > PAGE_PAYLOAD_BYTES;
+  });
+  return tooMany === -1 ? runs.length : Math.max(1, tooMany);
 }

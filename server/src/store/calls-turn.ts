@@ -18,13 +18,14 @@ export interface TurnPage {
 
 /*
  * One statement, so that what is open and what has ended are of one instant. The page is cut where the sizes
- * of results and failures pass the limit, but has at least one outcome. Inputs are left out.
+ * of results, failures and names pass the limit, but has at least one outcome. Inputs are left out.
  */
 const TURN = statement(
   "calls_turn",
   `WITH member AS MATERIALIZED (
     SELECT c.seq, c.state IN ('queued', 'claimed', 'deferred') AS open,
-      CASE WHEN c.seq > $5 THEN coalesce(octet_length(c.result::text), octet_length(c.failure::text), 0) END AS size
+      CASE WHEN c.seq > $5 THEN octet_length(c.key) + octet_length(c.tool)
+        + coalesce(octet_length(c.result::text), octet_length(c.failure::text), 0) END AS size
     FROM calls c
     WHERE c.project_id = $1 AND c.run_id = $2 AND c.turn = $3 AND ($4::text IS NULL OR c.namespace = $4)
   ), sized AS (

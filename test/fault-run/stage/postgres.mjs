@@ -1,4 +1,5 @@
 import { execFile } from "node:child_process";
+import { randomInt } from "node:crypto";
 import { mkdir } from "node:fs/promises";
 import { createServer } from "node:net";
 import { once } from "node:events";
@@ -204,15 +205,29 @@ function isAway(error) {
   return /^(08|57P0)/.test(error.code ?? "");
 }
 
-/** A port that nobody listens on at the moment. */
+/** Below those that systems hand out by themselves, so that nobody is given one while its owner is away. */
+const LEAST_PORT = 10_000;
+const MOST_PORT = 32_000;
+
+/**
+ * A port that nobody listens on at the moment.
+ *
+ * @returns {Promise<number>}
+ */
 export async function freePort() {
-  const server = createServer().listen(0, "127.0.0.1");
-  await once(server, "listening");
-  const address = server.address();
-  server.close();
-  await once(server, "close");
-  if (address === null || typeof address === "string") throw new Error("no port");
-  return address.port;
+  for (;;) {
+    const port = randomInt(LEAST_PORT, MOST_PORT);
+    const server = createServer().listen(port, "127.0.0.1");
+    try {
+      await once(server, "listening");
+    } catch {
+      // Somebody has it.
+      continue;
+    }
+    server.close();
+    await once(server, "close");
+    return port;
+  }
 }
 
 /** @param {number} ms */
