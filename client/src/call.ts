@@ -191,37 +191,21 @@ const orNone = (text: string): string | undefined => (text === "" ? undefined : 
 
 /** How a call ended, as the server tells it. */
 export function outcomeFromWire(outcome: WireOutcome): Outcome {
-  const { callId, key, turn, tool, attempt, resultJson } = outcome;
+  const { callId, key, turn, tool, attempt } = outcome;
   const endedAt = dateFromWire(outcome.endedAt);
-  if (outcome.state === WireState.SUCCEEDED) {
-    const result = parsed(resultJson);
-    return {
-      callId,
-      key,
-      turn,
-      tool,
-      attempt,
-      endedAt,
-      state: "succeeded",
-      result,
-      resultJson,
-      error: undefined,
-    };
+  return { callId, key, turn, tool, attempt, endedAt, ...endFromWire(outcome) };
+}
+
+function endFromWire({ state, resultJson, failure }: WireOutcome) {
+  if (state === WireState.SUCCEEDED) {
+    return { state: "succeeded", result: parsed(resultJson), resultJson, error: undefined } as const;
   }
-  const state = outcome.state === WireState.CANCELED ? "canceled" : "failed";
-  const error = failureFromWire(outcome.failure);
   return {
-    callId,
-    key,
-    turn,
-    tool,
-    attempt,
-    endedAt,
-    state,
+    state: state === WireState.CANCELED ? "canceled" : "failed",
     result: undefined,
     resultJson: undefined,
-    error,
-  };
+    error: failureFromWire(failure),
+  } as const;
 }
 
 /** A call, as the server tells it. */

@@ -22,7 +22,7 @@ export class HeldClaim {
   /** Whether the progress is still to be sent. */
   progressDue = false;
   #abort: AbortController | undefined;
-  #loss: { readonly error: Error } | undefined;
+  #loss: Error | undefined;
 
   constructor(claim: Claim) {
     this.claim = claim;
@@ -33,8 +33,10 @@ export class HeldClaim {
 
   /** Aborts when the claim is lost. Made when somebody asks: it costs as much as all the rest of a claim. */
   get signal(): AbortSignal {
-    this.#abort ??= new AbortController();
-    if (this.#loss !== undefined) this.#abort.abort(this.#loss.error);
+    if (this.#abort === undefined) {
+      this.#abort = new AbortController();
+      if (this.#loss !== undefined) this.#abort.abort(this.#loss);
+    }
     return this.#abort.signal;
   }
 
@@ -45,8 +47,8 @@ export class HeldClaim {
 
   /** The claim is lost, for this reason; the first one counts. */
   lose(error: Error): void {
-    this.#loss ??= { error };
-    this.#abort?.abort(this.#loss.error);
+    this.#loss ??= error;
+    this.#abort?.abort(this.#loss);
   }
 
   get id(): string {

@@ -1,4 +1,3 @@
-import { randomUUID } from "node:crypto";
 import { durationFromMs } from "@bufbuild/protobuf/wkt";
 import { RunState as WireState, type Run as WireRun } from "@trunkline/proto/run";
 import { onlyFields, oneOf } from "./argument.js";
@@ -7,6 +6,7 @@ import type { Calls } from "./calls.js";
 import type { Drive } from "./drive.js";
 import { parseDuration, type Duration } from "./duration.js";
 import { TrunklineError } from "./errors.js";
+import { orderedKeys } from "./ordered-keys.js";
 import { Page, pageToWire, type PageOptions } from "./page.js";
 import { translate } from "./problem.js";
 import { Run } from "./run.js";
@@ -85,6 +85,7 @@ const FILTER: Record<keyof RunFilter, true> = {
 
 /** Runs of the project: `client.runs`. */
 export class Runs {
+  readonly #newKey = orderedKeys("sdk");
   readonly #unary: Unary;
   readonly #drive: Drive;
   readonly #calls: Calls;
@@ -101,7 +102,7 @@ export class Runs {
     onlyFields(options, RUN_OPTIONS, "options");
     const { namespace = "", toolset = "", labels = {}, ttl } = options;
     // With a key of its own it may be sent again without making a second run.
-    const key = options.key ?? `sdk-${randomUUID()}`;
+    const key = options.key ?? this.#newKey();
     const spec = {
       namespace: wellFormed(namespace, "namespace"),
       toolset: wellFormed(toolset, "toolset"),

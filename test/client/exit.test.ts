@@ -43,6 +43,15 @@ test("a harness that has its results ends by itself, without closing its client"
   expect((await ended).stdout).toBe("hi\n");
 });
 
+/** Plays the server to a worker that leaves in order. */
+async function letWorkerLeave(): Promise<void> {
+  const { stream } = await peer.welcomeWork();
+  await stream.until(({ drain }) => drain !== undefined);
+  stream.send({ drained: { $typeName: "trunkline.v1.Drained" } });
+  await stream.halfClosed();
+  stream.end();
+}
+
 test("a worker that is stopped lets its process end", async () => {
   const ended = program(`
     const worker = new Trunkline().worker({ tools: { echo: () => 1 } });
@@ -50,11 +59,7 @@ test("a worker that is stopped lets its process end", async () => {
     await worker.done;
     console.log("done");
   `);
-  const { stream } = await peer.welcomeWork();
-  await stream.until(({ drain }) => drain !== undefined);
-  stream.send({ drained: { $typeName: "trunkline.v1.Drained" } });
-  await stream.halfClosed();
-  stream.end();
+  await letWorkerLeave();
   expect((await ended).stdout).toBe("done\n");
 });
 
@@ -65,11 +70,7 @@ test("stopping a stopped worker once more, with a timeout, does not keep the pro
     await worker.stop({ timeout: "1h" });
     console.log("done");
   `);
-  const { stream } = await peer.welcomeWork();
-  await stream.until(({ drain }) => drain !== undefined);
-  stream.send({ drained: { $typeName: "trunkline.v1.Drained" } });
-  await stream.halfClosed();
-  stream.end();
+  await letWorkerLeave();
   expect((await ended).stdout).toBe("done\n");
 });
 

@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import type { Outcome, Run } from "@trunkline/sdk";
+import { expectEachRanOnce, startCountedWorkers } from "../nodes/support/counted-workers.js";
 import { useNodes } from "../nodes/support/nodes.js";
-import { EventLog } from "../support/event-log.js";
 import { figure, spread } from "../support/full-size.js";
 import { lasting } from "../support/until.js";
 
@@ -69,22 +69,7 @@ test("a rolling restart of three nodes under 500 calls/s fails no call, burns no
   const options = { heartbeatInterval: "5s" };
   const servers = await Promise.all(Array.from({ length: NODES }, () => nodes.start(options)));
   const balancer = await nodes.balancer(...servers);
-  const starts = new EventLog<string>();
-  const errors: unknown[] = [];
-  const workers = Array.from({ length: 20 }, (_, index) =>
-    nodes.client(balancer.url).worker({
-      name: `worker ${index}`,
-      concurrency: 20,
-      onError: (error) => errors.push(error),
-      tools: {
-        work: async (ms: number, { idempotencyKey }) => {
-          starts.add(idempotencyKey);
-          await lasting(ms);
-          return idempotencyKey;
-        },
-      },
-    }),
-  );
+  const workers = startCountedWorkers(nodes, balancer.url, 20);
   const harnesses = Array.from({ length: HARNESSES }, () => nodes.client(balancer.url));
   const load = new Load(await Promise.all(harnesses.map(({ runs }) => runs.create())));
   const driving = load.drive();
@@ -110,19 +95,9 @@ test("a rolling restart of three nodes under 500 calls/s fails no call, burns no
   figure("from the first restart on, beyond the handler's time", spread(tookMs.slice(warm), "ms"));
   figure("all, beyond the handler's time", spread(tookMs, "ms"));
   figure("above 2 s", tookMs.filter((ms) => ms > P99_MS).length);
-  await Promise.all(workers.map((worker) => worker.stop()));
+  await workers.stop();
   expect(failures).toEqual([]);
-  expect(errors).toEqual([]);
-  expect(outcomes.filter(({ state, attempt }) => state !== "succeeded" || attempt !== 1)).toEqual([]);
-  expect(outcomes.filter(({ callId, result }) => result !== callId)).toEqual([]);
-  expect(starts.all).toHaveLength(new Set(starts.all).size);
-  expect(new Set(starts.all)).toEqual(new Set(outcomes.map(({ callId }) => callId)));
-  const { rows } = await nodes.database
-    .pool()
-    .query<{ count: number }>(
-      "SELECT count(*)::int AS count FROM calls WHERE state <> 'succeeded' OR attempt <> 1 OR spent <> 1",
-    );
-  expect(rows).toEqual([{ count: 0 }]);
+  await expectEachRanOnce(nodes, workers, outcomes);
   expect(servers.flatMap(({ faults }) => faults)).toEqual([]);
   tookMs.sort((a, b) => a - b);
   expect(tookMs[Math.floor(tookMs.length * 0.99)]).toBeLessThan(P99_MS);

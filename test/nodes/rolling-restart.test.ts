@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import type { Outcome } from "@trunkline/sdk";
-import { EventLog } from "../support/event-log.js";
-import { lasting, until } from "../support/until.js";
+import { until } from "../support/until.js";
+import { expectEachRanOnce, startCountedWorkers } from "./support/counted-workers.js";
 import { useNodes } from "./support/nodes.js";
 
 const nodes = useNodes();
@@ -17,30 +17,14 @@ test("a rolling restart under load burns no attempt and loses no call and no ans
     nodes.start({ heartbeatInterval }),
   ]);
   const balancer = await nodes.balancer(one, two);
-  const starts = new EventLog<string>();
-  const errors: unknown[] = [];
-  const workers = Array.from({ length: 20 }, (_, index) =>
-    nodes.client(balancer.url).worker({
-      name: `worker ${index}`,
-      concurrency: 8,
-      onError: (error) => errors.push(error),
-      tools: {
-        // Long enough that there is always something under way, short enough to be many.
-        work: async (ms: number, { idempotencyKey }) => {
-          starts.add(idempotencyKey);
-          await lasting(ms);
-          return idempotencyKey;
-        },
-      },
-    }),
-  );
+  const workers = startCountedWorkers(nodes, balancer.url, 8);
   const harness = nodes.client(balancer.url);
   const run = await harness.runs.create();
   const outcomes: Outcome[] = [];
   let goOn = true;
   const drive = async (index: number): Promise<void> => {
     while (goOn) {
-      // Half of them must not be run twice.
+      // Long enough that there is always something under way; half of them must not be run twice.
       const mode = index % 2 === 0 ? "retry" : "at_most_once";
       const call = await run.open("work", 200 + ((index * 7) % 300), { policy: { mode } });
       outcomes.push(await call.outcome());
@@ -57,18 +41,7 @@ test("a rolling restart under load burns no attempt and loses no call and no ans
   }
   goOn = false;
   await driving;
-  await Promise.all(workers.map((worker) => worker.stop()));
-  expect(errors).toEqual([]);
-  expect(outcomes.filter(({ state, attempt }) => state !== "succeeded" || attempt !== 1)).toEqual([]);
-  expect(outcomes.filter(({ callId, result }) => result !== callId)).toEqual([]);
-  // Nothing ran twice, and nothing that ran was forgotten.
-  expect(starts.all).toHaveLength(new Set(starts.all).size);
-  expect(new Set(starts.all)).toEqual(new Set(outcomes.map(({ callId }) => callId)));
-  const { rows } = await nodes.database
-    .pool()
-    .query<{ count: number }>(
-      "SELECT count(*)::int AS count FROM calls WHERE state <> 'succeeded' OR spent <> 1",
-    );
-  expect(rows).toEqual([{ count: 0 }]);
+  await workers.stop();
+  await expectEachRanOnce(nodes, workers, outcomes);
   expect([...one.faults, ...two.faults]).toEqual([]);
 });

@@ -43,8 +43,8 @@ const KEEP_ALIVE_MS = 10_000;
 /**
  * Settings of every connection, sent with its start-up message. A prepared statement keeps a plan that may
  * have been made while a table was empty, when reading all of it looks best; without those plans what is
- * left are index look-ups, which is what every statement here wants. So one plan serves for all: planning
- * again for each batch, which PostgreSQL would do, takes half as long as the statement itself.
+ * left are index look-ups, which is what every statement here wants. So one plan serves for all, where
+ * PostgreSQL would plan again for each batch.
  */
 const SETTINGS = [
   "-c TimeZone=UTC",

@@ -194,6 +194,11 @@ export class Worker implements WorkSink {
     return this.session;
   }
 
+  /** Its first offer. */
+  offered(): Promise<Delivery> {
+    return until("an offer", () => this.offers[0]);
+  }
+
   /** Its offer of this call. */
   offerOf(call: CallRef, attempt = 1): Promise<Delivery> {
     return until(`attempt ${attempt} of call ${call.runId}/${call.seq}`, () =>
