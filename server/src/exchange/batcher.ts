@@ -8,11 +8,11 @@ export interface BatcherOptions<Item, Result> {
   readonly write: (items: readonly Item[], again: boolean) => Promise<readonly Result[]>;
   /** The bytes that an item adds to a batch, roughly. */
   readonly sizeOf: (item: Item) => number;
-  /** At most so many items in a batch. Default 500. */
+  /** At most so many items in a batch. Default 200: larger ones leave everybody else idle while they are written. */
   readonly maxItems?: number;
   /** At most so many bytes in a batch, unless one item is larger. Default 4 MiB. */
   readonly maxBytes?: number;
-  /** Batches being written at once. Default 2: while one is written, the next gathers. */
+  /** Batches being written at once. Default 3: while they are written, the next gathers. */
   readonly maxInFlight?: number;
   /** How long a batch whose outcome is unknown is sent again before it is given up. Default 10 s. */
   readonly resendMs?: number;
@@ -28,9 +28,9 @@ interface Waiting<Item, Result> {
   readonly reject: (error: unknown) => void;
 }
 
-const DEFAULT_MAX_ITEMS = 500;
+const DEFAULT_MAX_ITEMS = 200;
 const DEFAULT_MAX_BYTES = 4 * 1024 * 1024;
-const DEFAULT_IN_FLIGHT = 2;
+const DEFAULT_IN_FLIGHT = 3;
 const DEFAULT_RESEND_MS = 10_000;
 const RETRIES = 10;
 
