@@ -2,11 +2,11 @@ import { create } from "@bufbuild/protobuf";
 import { durationFromMs, timestampDate } from "@bufbuild/protobuf/wkt";
 import { FailureKind } from "@trunkline/proto/model";
 import {
-  AnswerSchema,
   ClaimVerdict_Standing as Verdict,
   DeferralSchema,
   RevokeReason,
   type Ack,
+  type Answer,
   type Claim,
 } from "@trunkline/proto/worker";
 import { ClaimBook } from "./claim-book.js";
@@ -110,15 +110,11 @@ export class Claims implements HandlerPort {
     if (this.#over || this.book.get(claimId) !== held) return;
     if (outcome.kind === "result") {
       const { resultJson } = outcome;
-      const answer = create(AnswerSchema, {
-        claimId,
-        callId,
-        outcome: { case: "resultJson", value: resultJson },
-      });
+      const answer = answerOf(claimId, callId, { case: "resultJson", value: resultJson });
       this.#send({ kind: "answer", claimId, answer, bytes: Buffer.byteLength(resultJson) + ITEM_BYTES });
     } else {
       const { failure } = outcome;
-      const answer = create(AnswerSchema, { claimId, callId, outcome: { case: "failure", value: failure } });
+      const answer = answerOf(claimId, callId, { case: "failure", value: failure });
       const bytes = Buffer.byteLength(failure.message) + Buffer.byteLength(failure.dataJson) + ITEM_BYTES;
       this.#send({ kind: "answer", claimId, answer, bytes });
     }
@@ -280,4 +276,8 @@ export class Claims implements HandlerPort {
     if (!stillHeld) this.#forget(held, problem, false);
     waiter?.reject(problem);
   }
+}
+
+function answerOf(claimId: string, callId: string, outcome: Answer["outcome"]): Answer {
+  return { $typeName: "trunkline.v1.Answer", claimId, callId, outcome };
 }

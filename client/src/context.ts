@@ -74,6 +74,13 @@ export interface ContextPort {
   defer(held: HeldClaim, secret: string, timeoutMs: number | undefined): Promise<Omit<Deferred, "token">>;
 }
 
+const NO_LABELS: Readonly<Record<string, string>> = Object.freeze({});
+
+/** A copy that no handler can change for another. */
+function frozen(labels: Readonly<Record<string, string>>): Readonly<Record<string, string>> {
+  return Object.keys(labels).length === 0 ? NO_LABELS : Object.freeze({ ...labels });
+}
+
 /** The {@link ToolContext} of one attempt. */
 export class HandlerContext implements ToolContext {
   readonly tool: string;
@@ -88,7 +95,7 @@ export class HandlerContext implements ToolContext {
   readonly inputJson: string;
   readonly #held: HeldClaim;
   readonly #port: ContextPort;
-  readonly #tokens = new Set<string>();
+  #tokens: Set<string> | undefined;
   #deferral: { readonly token: string; readonly done: Promise<Deferred> } | undefined;
 
   constructor(held: HeldClaim, port: ContextPort) {
@@ -100,7 +107,7 @@ export class HandlerContext implements ToolContext {
     this.seq = Number(claim.callId.slice(slash + 1));
     this.idempotencyKey = claim.callId;
     this.attempt = claim.attempt;
-    this.labels = Object.freeze({ ...claim.labels });
+    this.labels = frozen(claim.labels);
     this.traceparent = claim.traceparent === "" ? undefined : claim.traceparent;
     this.deadline = held.deadline;
     this.inputJson = claim.inputJson === "" ? "null" : claim.inputJson;
@@ -132,6 +139,7 @@ export class HandlerContext implements ToolContext {
   newToken(): string {
     const secret = randomBytes(SECRET_BYTES).toString("base64url");
     const token = `${this.idempotencyKey}.${this.attempt}.${secret}`;
+    this.#tokens ??= new Set();
     this.#tokens.add(token);
     return token;
   }
@@ -147,7 +155,7 @@ export class HandlerContext implements ToolContext {
     onlyFields(options, { timeout: true, token: true }, "options");
     const { timeout, token } = options;
     const timeoutMs = timeout === undefined ? undefined : parseDuration(timeout, "timeout");
-    if (token !== undefined && !this.#tokens.has(token)) {
+    if (token !== undefined && this.#tokens?.has(token) !== true) {
       throw new TrunklineError(
         "TOKEN_INVALID",
         "token: allowed is one that newToken() of this context has made",

@@ -1,5 +1,11 @@
-import { create, toBinary } from "@bufbuild/protobuf";
-import { NewCallSchema, type CallSpec, type DriveResponse, type Opened } from "@trunkline/proto/call";
+import { toBinary } from "@bufbuild/protobuf";
+import {
+  NewCallSchema,
+  type CallSpec,
+  type DriveResponse,
+  type NewCall,
+  type Opened,
+} from "@trunkline/proto/call";
 import type { Outcome as WireOutcome } from "@trunkline/proto/model";
 import { abortReason, onAbort } from "./abort.js";
 import { outcomeFromWire, type Outcome } from "./call.js";
@@ -90,7 +96,7 @@ export class Drive implements DriveStreamOwner, WatchPort {
     // With a key of its own an open may be sent again without opening a second call.
     if (spec.key === "") spec.key = this.#newKey();
     const request = (this.#requests = (this.#requests % (REQUEST_LIMIT - 1)) + 1);
-    const open = create(NewCallSchema, { request, runId, call: spec });
+    const open: NewCall = { $typeName: "trunkline.v1.NewCall", request, runId, call: spec };
     const bytes = Buffer.byteLength(spec.inputJson) + OPEN_BYTES;
     return new Promise((resolve, reject) => {
       const pending: PendingOpen = {

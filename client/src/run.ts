@@ -1,5 +1,4 @@
-import { create } from "@bufbuild/protobuf";
-import { CallSpecSchema, type CallSpec } from "@trunkline/proto/call";
+import type { CallSpec } from "@trunkline/proto/call";
 import { checkSignal, MAX_WHOLE, onlyFields, whole } from "./argument.js";
 import { CallHandle } from "./call-handle.js";
 import type { Calls } from "./calls.js";
@@ -123,13 +122,15 @@ function specOf(tool: string, input: unknown, options: OpenOptions): CallSpec {
   onlyFields(options, OPTIONS, "options");
   const { key = "", turn, policy, priority = 0, traceparent = "" } = options;
   checkSignal(options.signal);
-  return create(CallSpecSchema, {
+  const spec: CallSpec = {
+    $typeName: "trunkline.v1.CallSpec",
     tool: wellFormed(tool, "tool"),
     key: wellFormed(key, "key"),
     priority: whole(priority, "priority", -MAX_PRIORITY, MAX_PRIORITY),
     traceparent: wellFormed(traceparent, "traceparent"),
     inputJson: input === undefined ? "null" : toJson(input, "input"),
-    ...(turn !== undefined && { turn: whole(turn, "turn", 0, MAX_WHOLE) }),
-    ...(policy !== undefined && { policy: policyToWire(policy) }),
-  });
+  };
+  if (turn !== undefined) spec.turn = whole(turn, "turn", 0, MAX_WHOLE);
+  if (policy !== undefined) spec.policy = policyToWire(policy);
+  return spec;
 }

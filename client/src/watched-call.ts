@@ -22,10 +22,10 @@ export class WatchedCall {
   stream: DriveStream | undefined;
   readonly #port: WatchPort;
   readonly #waiters = new Set<Waiter>();
-  /** Other handles of the call, of which no stream knows. */
-  readonly #others = new Set<WatchedCall>();
+  /** Other handles of the call, of which no stream knows. Nearly always there are none. */
+  #others: Set<WatchedCall> | undefined;
   #outcome: Outcome | undefined;
-  #atEnd: (() => void)[] = [];
+  #atEnd: (() => void)[] | undefined;
 
   constructor(callId: string, port: WatchPort) {
     this.callId = callId;
@@ -34,22 +34,25 @@ export class WatchedCall {
 
   /** Whether somebody waits. */
   get awaited(): boolean {
-    return this.#waiters.size > 0 || [...this.#others].some(({ awaited }) => awaited);
+    if (this.#waiters.size > 0) return true;
+    return this.#others !== undefined && [...this.#others].some(({ awaited }) => awaited);
   }
 
   /** Tells another handle of the same call what comes of it; whoever waits there may leave as before. */
   tell(other: WatchedCall): void {
+    this.#others ??= new Set();
     this.#others.add(other);
   }
 
   /** No stream delivers its outcome any more, and nobody waits for it. */
   unwatched(): void {
     this.stream = undefined;
-    this.#others.clear();
+    this.#others = undefined;
   }
 
   /** Calls back when nothing more is to come. */
   atEnd(callback: () => void): void {
+    this.#atEnd ??= [];
     this.#atEnd.push(callback);
   }
 
@@ -87,7 +90,7 @@ export class WatchedCall {
       this.#leave(waiter);
       waiter.resolve(outcome);
     }
-    for (const other of this.#others) other.end(outcome);
+    for (const other of this.#others ?? []) other.end(outcome);
     this.#finish();
   }
 
@@ -97,14 +100,14 @@ export class WatchedCall {
       this.#leave(waiter);
       waiter.reject(error);
     }
-    for (const other of this.#others) other.fail(error);
+    for (const other of this.#others ?? []) other.fail(error);
     this.#finish();
   }
 
   #finish(): void {
-    const callbacks = this.#atEnd;
-    this.#atEnd = [];
-    this.#others.clear();
+    const callbacks = this.#atEnd ?? [];
+    this.#atEnd = undefined;
+    this.#others = undefined;
     for (const callback of callbacks) callback();
   }
 

@@ -1,6 +1,5 @@
 import { describe, expect, test } from "vitest";
 import { Batcher } from "../../server/src/exchange/batcher.js";
-import { CallLock } from "../../server/src/exchange/call-lock.js";
 
 /** An error as the database's driver throws it. */
 const failed = (code: string): Error => Object.assign(new Error(code), { code });
@@ -121,36 +120,5 @@ describe("Batcher", () => {
     await expect(batcher.push(1)).rejects.toMatchObject({ reason: "INTERNAL" });
     broken = false;
     expect(await batcher.push(2)).toBe(2);
-  });
-});
-
-describe("CallLock", () => {
-  test("holders of one call come one after the other, in the order of asking; others are not held up", async () => {
-    const lock = new CallLock();
-    const order: string[] = [];
-    const turn = gate();
-    const holders = [
-      lock.run("a", async () => {
-        await turn.promise;
-        order.push("a1");
-      }),
-      lock.run("a", async () => void order.push("a2")),
-      lock.run("b", async () => void order.push("b1")),
-      lock.run("a", async () => void order.push("a3")),
-    ];
-    await holders[2];
-    expect([order, lock.isHeld("a"), lock.isHeld("b")]).toEqual([["b1"], true, false]);
-    turn.go();
-    await Promise.all(holders);
-    expect([order, lock.isHeld("a")]).toEqual([["b1", "a1", "a2", "a3"], false]);
-  });
-
-  test("a holder that fails lets the next one in", async () => {
-    const lock = new CallLock();
-    const failing = lock.run("a", () => Promise.reject(new RangeError("no")));
-    const next = lock.run("a", async () => 1);
-    await expect(failing).rejects.toThrow("no");
-    expect(await next).toBe(1);
-    expect(lock.isHeld("a")).toBe(false);
   });
 });

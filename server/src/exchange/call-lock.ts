@@ -3,24 +3,31 @@
  * decisions on one row would each start from the same version.
  */
 export class CallLock {
-  readonly #queues = new Map<string, (() => void)[]>();
+  /** Who waits for each call that is held; null: nobody. */
+  readonly #held = new Map<string, (() => void)[] | null>();
 
   /** Whether somebody is at work on the call. */
   isHeld(key: string): boolean {
-    return this.#queues.has(key);
+    return this.#held.has(key);
   }
 
-  /** Runs `work` alone for this call. */
-  async run<T>(key: string, work: () => Promise<T>): Promise<T> {
-    const queue = this.#queues.get(key);
-    if (queue === undefined) this.#queues.set(key, []);
-    else await new Promise<void>((resume) => queue.push(resume));
-    try {
-      return await work();
-    } finally {
-      const next = this.#queues.get(key)?.shift();
-      if (next === undefined) this.#queues.delete(key);
-      else next();
+  /** Takes the call, or resolves when it is this one's turn; undefined: it was free. To be released in any case. */
+  acquire(key: string): Promise<void> | undefined {
+    const waiting = this.#held.get(key);
+    if (waiting === undefined) {
+      this.#held.set(key, null);
+      return undefined;
     }
+    return new Promise((resume) => {
+      if (waiting === null) this.#held.set(key, [resume]);
+      else waiting.push(resume);
+    });
+  }
+
+  /** Lets the next one have the call. */
+  release(key: string): void {
+    const next = this.#held.get(key)?.shift();
+    if (next === undefined) this.#held.delete(key);
+    else next();
   }
 }

@@ -84,10 +84,13 @@ export class CallWriter {
    * @throws TrunklineError NOT_FOUND where the call is missing or not of this scope; UNAVAILABLE where the
    *   database cannot be reached.
    */
-  apply(ref: CallRef, given: CallEvent | Promise<CallEvent>, scope: Scope | null): Promise<Applied> {
+  async apply(ref: CallRef, given: CallEvent | Promise<CallEvent>, scope: Scope | null): Promise<Applied> {
     // It may fail before its turn has come.
     if (given instanceof Promise) given.catch(() => undefined);
-    return this.#lock.run(callKey(ref), async () => {
+    const key = callKey(ref);
+    const turn = this.#lock.acquire(key);
+    try {
+      if (turn !== undefined) await turn;
       const event = given instanceof Promise ? await given : given;
       let call = this.#options.recall(ref) ?? (await this.load(ref));
       for (let tries = 0; tries < MAX_TRIES; tries++) {
@@ -104,8 +107,10 @@ export class CallWriter {
         if (applied !== undefined) return applied;
         call = await this.load(ref);
       }
-      throw new TrunklineError("UNAVAILABLE", `call ${callKey(ref)} changes too fast; try again`);
-    });
+      throw new TrunklineError("UNAVAILABLE", `call ${key} changes too fast; try again`);
+    } finally {
+      this.#lock.release(key);
+    }
   }
 
   /**
@@ -114,11 +119,16 @@ export class CallWriter {
    *
    * @throws TrunklineError UNAVAILABLE where the database cannot be reached.
    */
-  applyAsRead(call: Call, event: CallEvent): Promise<Applied | undefined> {
-    return this.#lock.run(callKey(call), async () => {
+  async applyAsRead(call: Call, event: CallEvent): Promise<Applied | undefined> {
+    const key = callKey(call);
+    const turn = this.#lock.acquire(key);
+    try {
+      if (turn !== undefined) await turn;
       const { change } = decide(call, event, Math.random());
-      return change === null ? undefined : this.#save(call, change);
-    });
+      return change === null ? undefined : await this.#save(call, change);
+    } finally {
+      this.#lock.release(key);
+    }
   }
 
   /** Saves a change; undefined when the row is not any more what the decision was made from. */

@@ -26,7 +26,7 @@ import { checkRunSpec, parseCallRefId } from "./door.js";
 import { asError, isFault, toProblem } from "./error-map.js";
 import { FrameWriter } from "./frame-writer.js";
 import { shuttingDown, type EndableStream } from "./open-streams.js";
-import { openCall } from "./open-call.js";
+import { openCall, type OpenedCall } from "./open-call.js";
 import { goawayMessage, LEAVE_MS, StreamAge } from "./stream-age.js";
 import { isUnreadable, onClientGone } from "./stream-end.js";
 import { Watchdog } from "./watchdog.js";
@@ -51,8 +51,9 @@ export class DriveStream implements Waiter, EndableStream {
   readonly #waiting = new Map<string, CallRef>();
   /** Calls that ended while too much was unread. */
   #unread: CallRef[] = [];
-  /** Opens that are being carried out; never rejected. */
-  readonly #opening = new Set<Promise<void>>();
+  /** Opens that are being carried out, by their place in the stream; never rejected. */
+  readonly #opening = new Map<number, Promise<void>>();
+  #opens = 0;
   #requests = 0;
   #bytes = 0;
   #room: (() => void) | null = null;
@@ -194,17 +195,31 @@ export class DriveStream implements Waiter, EndableStream {
 
   #open({ request, runId, call }: NewCall): void {
     const bytes = REPLY_BYTES + (call?.inputJson.length ?? 0);
+    const place = this.#opens++;
     const opening = this.#carryOut(request, bytes, async () => {
-      const { opened, outcome } = await openCall(this.#deps, this.#scope, runId, call, "call");
-      opened.request = request;
-      const ref = outcome.type === "created" ? outcome.call : outcome.record.call;
-      this.#writer.add(REPLY_BYTES, (frame) => frame.opened.push(opened));
-      if (outcome.type === "created") this.#wait(bare(ref));
-      else if (isEnded(ref)) this.outcome({ call: ref, endedAt: outcome.record.endedAt });
-      else await this.#watchRefs([bare(ref)]);
+      try {
+        const opened = await openCall(this.#deps, this.#scope, runId, call, "call");
+        const watching = this.#opened(request, opened);
+        if (watching !== undefined) await watching;
+      } finally {
+        this.#opening.delete(place);
+      }
     });
-    this.#opening.add(opening);
-    void opening.then(() => this.#opening.delete(opening));
+    this.#opening.set(place, opening);
+  }
+
+  /** Says that a call is open; one that something can have happened to already is looked at. */
+  #opened(request: number, { opened, outcome }: OpenedCall): Promise<void> | undefined {
+    opened.request = request;
+    this.#writer.add(REPLY_BYTES, (frame) => frame.opened.push(opened));
+    if (outcome.type === "created") {
+      this.#wait(bare(outcome.call));
+      return undefined;
+    }
+    const { call, endedAt } = outcome.record;
+    if (!isEnded(call)) return this.#watchRefs([bare(call)]);
+    this.outcome({ call, endedAt });
+    return undefined;
   }
 
   #cancel({ request, callId }: CancelItem): void {
@@ -217,7 +232,7 @@ export class DriveStream implements Waiter, EndableStream {
 
   #endRun({ request, runId }: EndRunItem): void {
     // What was asked for first comes first: an end must not pass the opens before it.
-    const before = [...this.#opening];
+    const before = [...this.#opening.values()];
     void this.#carryOut(request, REPLY_BYTES, async () => {
       await Promise.all(before);
       await endRun(this.#deps.exchange, this.#scope, runId);
@@ -230,23 +245,22 @@ export class DriveStream implements Waiter, EndableStream {
   }
 
   /** Carries out one request; what is wrong with it is told under its number (I11). */
-  #carryOut(request: number, bytes: number, work: () => Promise<void>): Promise<void> {
+  async #carryOut(request: number, bytes: number, work: () => Promise<void>): Promise<void> {
     this.#requests++;
     this.#bytes += bytes;
-    return work()
-      .catch((error: unknown) => {
-        if (isFault(error)) this.#deps.onError(error);
-        const problem = toProblem(error);
-        this.#writer.add(PROBLEM_BYTES, ({ refused }) =>
-          refused.push({ $typeName: "trunkline.v1.Refused", request, problem }),
-        );
-      })
-      .then(() => {
-        this.#requests--;
-        this.#bytes -= bytes;
-        this.#makeRoom();
-        this.#endWhenDone();
-      });
+    try {
+      await work();
+    } catch (error) {
+      if (isFault(error)) this.#deps.onError(error);
+      const problem = toProblem(error);
+      this.#writer.add(PROBLEM_BYTES, ({ refused }) =>
+        refused.push({ $typeName: "trunkline.v1.Refused", request, problem }),
+      );
+    }
+    this.#requests--;
+    this.#bytes -= bytes;
+    this.#makeRoom();
+    this.#endWhenDone();
   }
 
   #watch(callIds: readonly string[]): void {

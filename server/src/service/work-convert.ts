@@ -1,6 +1,5 @@
 import { create } from "@bufbuild/protobuf";
 import {
-  ClaimSchema,
   ClaimVerdict_Standing as Standing,
   RevokeReason,
   WelcomeSchema,
@@ -42,7 +41,8 @@ export function revokeReason(cause: RevokeCause): RevokeReason {
 
 /** A claim as its worker gets it. */
 export function toClaim({ call, inputJson, labels, traceparent, timeLeftMs }: Delivery): Claim {
-  return create(ClaimSchema, {
+  const claim: Claim = {
+    $typeName: "trunkline.v1.Claim",
     claimId: call.claim.id,
     callId: callKey(call),
     attempt: call.attempt,
@@ -51,9 +51,10 @@ export function toClaim({ call, inputJson, labels, traceparent, timeLeftMs }: De
     namespace: call.namespace,
     labels,
     confirm: call.policy.mode === "at_most_once",
-    ...(timeLeftMs === null ? {} : { timeLeft: toDuration(timeLeftMs) }),
     traceparent,
-  });
+  };
+  if (timeLeftMs !== null) claim.timeLeft = toDuration(timeLeftMs);
+  return claim;
 }
 
 /** The first thing that a worker reads. */

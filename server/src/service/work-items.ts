@@ -2,7 +2,7 @@ import { create } from "@bufbuild/protobuf";
 import { DeferredSchema, type Answer, type Deferral, type Deferred } from "@trunkline/proto/worker";
 import type { CallRef, ClaimedCall } from "../core/call.js";
 import { TrunklineError } from "../core/error.js";
-import type { CallEvent } from "../core/event.js";
+import type { CallEvent, Verdict } from "../core/event.js";
 import type { Scope } from "../core/scope.js";
 import { callKey } from "../exchange/call-key.js";
 import type { Applied } from "../exchange/call-writer.js";
@@ -16,37 +16,56 @@ import type { DeclaredTool } from "./toolset-catalog.js";
 /** A token's secret: 256 bits in base64url. */
 const SECRET = /^[A-Za-z0-9_-]{43}$/;
 
+/** What became of a worker's item: it counts, or the verdict says why not. */
+export interface ItemDone {
+  readonly verdict: Verdict;
+  /** What a deferral is told. */
+  readonly deferred?: Deferred;
+}
+
 /** Stores a worker's answer; what is wrong with it fails the call, not the stream. */
-export async function applyAnswer(
+export function applyAnswer(
   deps: ServiceDeps,
   scope: Scope,
   held: ClaimedCall | undefined,
   answer: Answer,
-): Promise<undefined> {
+): Promise<ItemDone> {
   const ref = refOf(scope, held, answer.callId);
+  const tool = toolOf(deps, scope, ref, held);
   // Asked for its place at once: what the same frame says after it, or does not say, comes after it.
-  done(await deps.exchange.apply(ref, answerEvent(deps, scope, ref, held, answer), scope));
+  const event =
+    tool instanceof Promise ? tool.then((found) => answerEvent(answer, found)) : answerEvent(answer, tool);
+  return deps.exchange.apply(ref, event, scope);
 }
 
-async function answerEvent(
+function answerEvent(answer: Answer, tool: DeclaredTool | undefined): CallEvent {
+  return { type: "answer", claimId: answer.claimId, answer: checkWorkerAnswer(answer, tool) };
+}
+
+/** The call's tool, where its run has a toolset: at once where this node knows both, as it does nearly always. */
+function toolOf(
   deps: ServiceDeps,
   scope: Scope,
   ref: CallRef,
   held: ClaimedCall | undefined,
-  answer: Answer,
-): Promise<CallEvent> {
-  const tool = await toolOf(deps, scope, ref, held);
-  return { type: "answer", claimId: answer.claimId, answer: checkWorkerAnswer(answer, tool) };
+): DeclaredTool | undefined | Promise<DeclaredTool | undefined> {
+  const run = deps.exchange.runs.peek(scope, ref.runId);
+  const tools = run === undefined ? undefined : deps.catalog.tools(run);
+  if (tools === null) return undefined;
+  if (held === undefined || tools === undefined || tools instanceof Promise) {
+    return findTool(deps, scope, ref, held);
+  }
+  return tools.get(held.tool);
 }
 
-/** The call's tool, where its run has a toolset; a claim that lapsed is not held here any more, and yet counts. */
-async function toolOf(
+/** A claim that lapsed is not held here any more, and yet counts. */
+async function findTool(
   { exchange, catalog }: ServiceDeps,
   scope: Scope,
   ref: CallRef,
   held: ClaimedCall | undefined,
 ): Promise<DeclaredTool | undefined> {
-  const run = exchange.runs.peek(scope, ref.runId) ?? (await exchange.runs.get(scope, ref.runId));
+  const run = await exchange.runs.get(scope, ref.runId);
   const tools = run === undefined ? null : await catalog.tools(run);
   if (tools === null) return undefined;
   const call = held ?? (await exchange.load(ref));
@@ -54,14 +73,14 @@ async function toolOf(
 }
 
 /** Hands back a claim that was not started. */
-export async function applyRelease(
+export function applyRelease(
   deps: ServiceDeps,
   scope: Scope,
   held: ClaimedCall | undefined,
   claimId: string,
-): Promise<undefined> {
+): Promise<ItemDone> {
   if (held === undefined) throw new TrunklineError("CLAIM_LOST", `claim ${claimId} is no longer held`);
-  done(await deps.exchange.apply(held, { type: "release", claimId }, scope));
+  return deps.exchange.apply(held, { type: "release", claimId }, scope);
 }
 
 /** Stores a deferral; the reply says when it times out. */
@@ -70,7 +89,7 @@ export async function applyDeferral(
   scope: Scope,
   held: ClaimedCall | undefined,
   deferral: Deferral,
-): Promise<Deferred> {
+): Promise<ItemDone> {
   const ref = refOf(scope, held, deferral.callId);
   if (deferral.secret !== "" && !SECRET.test(deferral.secret)) {
     throw new TrunklineError(
@@ -90,15 +109,16 @@ export async function applyDeferral(
     },
     scope,
   );
-  done(applied);
+  if (!applied.verdict.ok) return applied;
   const { expiresAt, runExpiresAt } = await deferralTimes(deps, scope, applied);
   const cutToRun = runExpiresAt !== null && (expiresAt === null || runExpiresAt < expiresAt);
   const ends = cutToRun ? runExpiresAt : expiresAt;
-  return create(DeferredSchema, {
+  const deferred = create(DeferredSchema, {
     token: deferral.secret === "" ? `${callKey(ref)}.${String(applied.call.attempt)}.${secret}` : "",
     ...(ends === null ? {} : { expiresAt: toTimestamp(ends) }),
     cutToRun: cutToRun && expiresAt !== null,
   });
+  return { verdict: applied.verdict, deferred };
 }
 
 async function deferralTimes(
@@ -116,8 +136,4 @@ async function deferralTimes(
 
 function refOf(scope: Scope, held: ClaimedCall | undefined, callId: string): CallRef {
   return held ?? { projectId: scope.projectId, ...parseCallRefId(callId) };
-}
-
-function done({ verdict }: Applied): void {
-  if (!verdict.ok) throw new TrunklineError(verdict.reason, verdict.message);
 }

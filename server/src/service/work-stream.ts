@@ -1,6 +1,7 @@
 import { create } from "@bufbuild/protobuf";
 import {
   WorkResponseSchema,
+  type Ack,
   type Answer,
   type Claim,
   type Deferral,
@@ -23,7 +24,7 @@ import { shuttingDown, type EndableStream } from "./open-streams.js";
 import { goawayMessage, LEAVE_MS, StreamAge } from "./stream-age.js";
 import { isUnreadable, onClientGone } from "./stream-end.js";
 import { Watchdog } from "./watchdog.js";
-import { applyAnswer, applyDeferral, applyRelease } from "./work-items.js";
+import { applyAnswer, applyDeferral, applyRelease, type ItemDone } from "./work-items.js";
 import { revokeReason, toClaim, toHelloRequest, toWelcome } from "./work-convert.js";
 
 /** Roughly what an id and its tags take on the wire. */
@@ -263,27 +264,43 @@ export class WorkStream implements WorkSink, EndableStream {
   }
 
   /** Does the work of one item, and acknowledges it after its commit, or says what was wrong (I11). */
-  #acked(claimId: string, work: () => Promise<Deferred | undefined>): void {
+  #acked(claimId: string, work: () => Promise<ItemDone>): void {
     this.#unacked++;
-    void settleItem(work).then(({ deferred, error }) => {
-      this.#unacked--;
-      if (error !== undefined && isFault(error)) this.#deps.onError(error);
-      // An ack is for good; what could not be stored for now is sent again on the next stream.
-      if (isUnavailable(error)) {
-        this.end(toTrunklineError(error));
-        return;
-      }
-      this.#add(error === undefined ? ID_BYTES : PROBLEM_BYTES, ({ acks }) =>
-        acks.push({
-          $typeName: "trunkline.v1.Ack",
-          claimId,
-          ...(error === undefined ? {} : { problem: toProblem(error) }),
-          ...(deferred === undefined ? {} : { deferred }),
-        }),
-      );
-      this.#sayDrained();
-      this.#endWhenAcked();
-    });
+    let working: Promise<ItemDone>;
+    try {
+      working = work();
+    } catch (error) {
+      working = Promise.reject(asError(error));
+    }
+    void working.then(
+      ({ verdict, deferred }) => {
+        if (verdict.ok) this.#acknowledge(claimId, undefined, deferred);
+        else this.#acknowledge(claimId, new TrunklineError(verdict.reason, verdict.message));
+      },
+      (error: unknown) => this.#refused(claimId, error),
+    );
+  }
+
+  #refused(claimId: string, error: unknown): void {
+    if (isFault(error)) this.#deps.onError(error);
+    const refusal = toTrunklineError(error);
+    if (refusal.reason !== "UNAVAILABLE") {
+      this.#acknowledge(claimId, error);
+      return;
+    }
+    // An ack is for good; what could not be stored for now is sent again on the next stream.
+    this.#unacked--;
+    this.end(refusal);
+  }
+
+  #acknowledge(claimId: string, error: unknown, deferred?: Deferred): void {
+    this.#unacked--;
+    const ack: Ack = { $typeName: "trunkline.v1.Ack", claimId };
+    if (error !== undefined) ack.problem = toProblem(error);
+    if (deferred !== undefined) ack.deferred = deferred;
+    this.#add(error === undefined ? ID_BYTES : PROBLEM_BYTES, ({ acks }) => acks.push(ack));
+    this.#sayDrained();
+    this.#endWhenAcked();
   }
 
   /** A worker that has closed its side still gets its acks. */
@@ -343,23 +360,6 @@ function sizeOfClaim({ inputJson, tool, namespace, labels }: Claim): number {
   let bytes = CLAIM_BYTES + inputJson.length + tool.length + namespace.length;
   for (const [name, value] of Object.entries(labels)) bytes += ID_BYTES + name.length + value.length;
   return bytes;
-}
-
-interface Settled {
-  readonly deferred?: Deferred | undefined;
-  readonly error?: unknown;
-}
-
-async function settleItem(work: () => Promise<Deferred | undefined>): Promise<Settled> {
-  try {
-    return { deferred: await work() };
-  } catch (error) {
-    return { error };
-  }
-}
-
-function isUnavailable(error: unknown): boolean {
-  return error !== undefined && toTrunklineError(error).reason === "UNAVAILABLE";
 }
 
 /** Progress is for display: what cannot be stored is left out. */
