@@ -1,4 +1,5 @@
 // Everything that can be measured, in the order in which it is.
+import { fairness } from "./scenarios/fairness.mjs";
 import { floor } from "./scenarios/floor.mjs";
 import { growth } from "./scenarios/growth.mjs";
 import { idle } from "./scenarios/idle.mjs";
@@ -32,4 +33,5 @@ export const SCENARIOS = {
   wake,
   waiting,
   growth,
+  fairness,
 };

@@ -215,7 +215,7 @@ CREATE TABLE toolsets (
   CONSTRAINT toolsets_version CHECK ((version >= 0))
 );
 
-CREATE INDEX calls_claimable ON public.calls USING btree (project_id, tool, priority DESC, id) WHERE ((state = 'queued'::call_state) AND (NOT backing_off));
+CREATE INDEX calls_claimable ON public.calls USING btree (project_id, tool, priority DESC, namespace DESC, id) WHERE ((state = 'queued'::call_state) AND (NOT backing_off));
 
 CREATE INDEX calls_claimable_by_namespace ON public.calls USING btree (project_id, namespace, tool, priority DESC, id) WHERE ((state = 'queued'::call_state) AND (NOT backing_off));
 

@@ -70,6 +70,93 @@ describe("Batcher", () => {
     expect(batches).toEqual([[1, 1, 1], [1, 5], [5], [50], [1]]);
   });
 
+  test("an item above 256 KiB goes alone, and what stands before and after it goes together", async () => {
+    const batches: number[][] = [];
+    const batcher = new Batcher<number, number>({
+      write: async (items) => {
+        batches.push([...items]);
+        return items;
+      },
+      sizeOf: (item) => item,
+    });
+    const large = 256 * 1024 + 1;
+    await Promise.all([1, 2, large, 3, large - 1, large, large].map((item) => batcher.push(item)));
+    expect(batches).toEqual([[1, 2], [large], [3, large - 1], [large], [large]]);
+  });
+
+  test("one's single item does not wait for all that another has pushed, and each one's own order stays", async () => {
+    const batches: string[][] = [];
+    const gates: Turn[] = [];
+    const batcher = new Batcher<string, string>({
+      write: async (items) => {
+        batches.push([...items]);
+        const turn = gate();
+        gates.push(turn);
+        await turn.promise;
+        return items;
+      },
+      sizeOf: () => 1,
+      laneOf: (item) => item.charAt(0),
+      maxItems: 4,
+      maxInFlight: 1,
+    });
+    const names = (letter: string, from: number, to: number): string[] =>
+      Array.from({ length: to - from + 1 }, (_, index) => `${letter}${from + index}`);
+    const pushed = [...names("a", 1, 10), "b1"].map((item) => batcher.push(item));
+    const next = async (): Promise<void> => {
+      gates.at(-1)!.go();
+      const seen = batches.length;
+      await expect.poll(() => batches.length, { interval: 1 }).toBe(seen + 1);
+    };
+    await expect.poll(() => batches.length, { interval: 1 }).toBe(1);
+    expect(batcher.waiting).toBe(7);
+    pushed.push(...["c1", "c2", "c3", "b2"].map((item) => batcher.push(item)));
+    await next();
+    await next();
+    pushed.push(batcher.push("a11"));
+    await next();
+    gates.at(-1)!.go();
+    expect(await Promise.all(pushed)).toHaveLength(16);
+    expect(batches).toEqual([
+      ["a1", "b1", "a2", "a3"],
+      ["a4", "c1", "b2", "a5"],
+      ["c2", "a6", "c3", "a7"],
+      ["a8", "a9", "a10", "a11"],
+    ]);
+    expect(batcher.waiting).toBe(0);
+  });
+
+  test("what waits in turns counts into what may wait, and when it has gone all goes in the order of coming", async () => {
+    const batches: string[][] = [];
+    const batcher = new Batcher<string, string>({
+      write: async (items) => {
+        batches.push([...items]);
+        return items;
+      },
+      sizeOf: () => 1,
+      laneOf: (item) => item.charAt(0),
+      maxItems: 3,
+      maxWaiting: 5,
+    });
+    const outcomes = await Promise.allSettled(
+      ["a1", "a2", "a3", "b1", "a4", "b2"].map((item) => batcher.push(item)),
+    );
+    expect(outcomes.map(({ status }) => status === "fulfilled")).toEqual([
+      true,
+      true,
+      true,
+      true,
+      true,
+      false,
+    ]);
+    await Promise.all(["a5", "b3", "a6"].map((item) => batcher.push(item)));
+    expect(batches).toEqual([
+      ["a1", "b1", "a2"],
+      ["a3", "a4"],
+      ["a5", "b3", "a6"],
+    ]);
+  });
+
   test("items that are at fault are refused alone, with what was wrong (I11)", async () => {
     let writes = 0;
     const batcher = new Batcher<number, number>({

@@ -46,6 +46,45 @@ describe("Dispatch", () => {
     expect(numbersOf(worker.offers)).toEqual([2, 4, 1, 5, 3]);
   });
 
+  test("end users take turns where each has a backlog, slot by slot, and each one's calls come by their age", async () => {
+    const { exchange } = await nodes.start();
+    const tool = newName("tool");
+    const [big, small] = [
+      await newRun(exchange, { namespace: "big" }),
+      await newRun(exchange, { namespace: "small" }),
+    ];
+    await Promise.all(Array.from({ length: 30 }, () => open(exchange, big, { tool })));
+    for (let count = 0; count < 3; count++) await open(exchange, small, { tool });
+    const worker = await attach(exchange, { tools: [tool], slots: 1 });
+    for (let offered = 1; offered < 8; offered++) {
+      await until("the next offer", () => worker.offers.length === offered);
+      exchange.dispatch.grant(worker.own, 1);
+    }
+    await until("the last offer", () => worker.offers.length === 8);
+    expect(worker.offers.map(({ call }) => `${call.namespace} ${call.seq}`)).toEqual([
+      ...["small 1", "big 1", "small 2", "big 2", "small 3", "big 3", "big 4", "big 5"],
+    ]);
+  });
+
+  test("a call does not pass one that a round did not come to", async () => {
+    const { exchange } = await nodes.start();
+    const tool = newName("tool");
+    const ended = await Promise.all(["x", "y", "z"].map((namespace) => newRun(exchange, { namespace })));
+    const run = await newRun(exchange, { namespace: "a" });
+    for (const each of [...ended, run]) await open(exchange, each, { tool });
+    const ids = ended.map(({ record }) => record.id);
+    await nodes.database
+      .pool()
+      .query("UPDATE runs SET state = 'ended', ended_at = now(), due_at = now() WHERE id = ANY ($1)", [ids]);
+    const worker = await attach(exchange, { tools: [tool], slots: 1 });
+    for (let count = 0; count < 5; count++) {
+      await until("no claim round is under way", () => worker.own.credit === 1);
+      const late = await open(exchange, run, { tool });
+      expect(await nodes.call(late)).toMatchObject({ state: "queued" });
+    }
+    expect(worker.offers).toEqual([]);
+  });
+
   test("calls are shared among workers in turn", async () => {
     const { exchange } = await nodes.start();
     const tool = newName("tool");

@@ -47,6 +47,20 @@ describe("Waiters", () => {
     expect(node.exchange.waiters.size).toBe(0);
   });
 
+  test("results that are looked up are told whole, small and large ones", async () => {
+    const node = await nodes.start();
+    const run = await newRun(node.exchange);
+    const calls = await Promise.all(Array.from({ length: 50 }, () => open(node.exchange, run)));
+    const resultOf = ({ seq }: CallRef): string => JSON.stringify("x".repeat(seq === 1 ? 10 : 10_000 + seq));
+    await Promise.all(calls.map((call) => settle(node, call, resultOf(call))));
+    const waiting = new Waiting();
+    await node.exchange.waiters.watch(calls, waiting, SCOPE);
+    const told = new Map(
+      waiting.told.map(({ call }) => [call.seq, call.state === "succeeded" && call.resultJson]),
+    );
+    expect(told).toEqual(new Map(calls.map((call) => [call.seq, resultOf(call)])));
+  });
+
   test("a call that ends while it is being looked at is told of once", async () => {
     const node = await nodes.start();
     const run = await newRun(node.exchange);

@@ -12,7 +12,7 @@ import { insertCalls } from "../../server/src/store/calls-insert.js";
 import type { Database } from "../../server/src/store/database.js";
 import { endRun } from "../../server/src/store/runs.js";
 import { putToolset } from "../../server/src/store/toolsets.js";
-import { allStatements } from "../../server/src/store/statement.js";
+import { allStatements, statement } from "../../server/src/store/statement.js";
 import {
   apply,
   makeRun,
@@ -41,7 +41,15 @@ async function claim(
     epoch: session.epoch,
     worker: "worker-1",
   }));
-  return claimQueued(db, { projectId: PROJECT, namespace: null, toolset: null, slots, ...group });
+  const outcome = await claimQueued(db, {
+    projectId: PROJECT,
+    namespace: null,
+    toolset: null,
+    servedLast: "",
+    slots,
+    ...group,
+  });
+  return [...outcome.claimed];
 }
 
 const seqs = (rows: readonly ClaimedRow[]): number[] => rows.map(({ record }) => record.call.seq);
@@ -100,6 +108,18 @@ describe("claimQueued", () => {
     expect(claimed).toHaveLength(count);
   });
 
+  test("that finds nothing writes nothing, and so waits for no disk", async () => {
+    const session = await makeSession(store.db);
+    const xid = statement("test_xid", "SELECT pg_current_xact_id_if_assigned()::text AS xid");
+    const assigned = await store.db.transaction(async (tx) => {
+      for (const namespace of [null, "alice"]) {
+        expect(await claim(tx, session, 3, { tools: [newName("tool")], namespace })).toEqual([]);
+      }
+      return tx.query(xid, []);
+    });
+    expect(assigned).toEqual([{ xid: null }]);
+  });
+
   test("passes over calls that another node is claiming, and takes the next ones", async () => {
     const run = await makeRun(store.db);
     const session = await makeSession(store.db);
@@ -144,17 +164,18 @@ describe("claimQueued", () => {
     const tool = newName("tool");
     await openCall(store.db, run, 1, { tool });
     const slot = { session: session.number, worker: "worker-1" };
-    const rows = await claimQueued(store.db, {
+    const { claimed } = await claimQueued(store.db, {
       projectId: PROJECT,
       namespace: null,
       toolset: null,
       tools: [tool],
+      servedLast: "",
       slots: [
         { ...slot, claimId: "old", epoch: session.epoch - 1 },
         { ...slot, claimId: "new", epoch: session.epoch },
       ],
     });
-    expect(rows.map(({ slot: place, record }) => [place, record.call.claim?.id])).toEqual([[1, "new"]]);
+    expect(claimed.map(({ slot: place, record }) => [place, record.call.claim?.id])).toEqual([[1, "new"]]);
   });
 
   test("calls that back off, and those of a run that has ended, are not handed out", async () => {
@@ -245,7 +266,7 @@ describe("a queue of 100,000 calls of a tool that nobody serves", () => {
       `{${session.number},${session.number}}`,
       `{${session.epoch},${session.epoch}}`,
       '{"worker-1","worker-1"}',
-      ...(namespace === null ? [] : [namespace]),
+      namespace ?? "",
     ];
     const kinds = [
       { name: "calls_claim", index: "calls_claimable", namespace: null },

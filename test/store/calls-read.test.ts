@@ -10,6 +10,7 @@ import {
   loadRecords,
   openCallsOfRun,
   readTurn,
+  seeCalls,
   type CallFilter,
 } from "../../server/src/store/calls-read.js";
 import { createRuns, listRuns, type RunRecord } from "../../server/src/store/runs.js";
@@ -64,6 +65,22 @@ async function listAll(scope: Scope, filter: CallFilter): Promise<string[]> {
   } while (after !== null);
   return seen;
 }
+
+describe("seeCalls", () => {
+  test("calls come with their states, and of the results only small ones, however well they compress", async () => {
+    const run = await makeRun(store.db);
+    const results = ['"small"', JSON.stringify("x".repeat(8_190)), JSON.stringify("x".repeat(8_191))];
+    const ended = await Promise.all(results.map((json, index) => openSettled(run, index + 1, json)));
+    const open = await openCall(store.db, run, 4);
+    const seen = await seeCalls(store.db, [...ended, { ...open, seq: 5 }, open]);
+    expect(seen.map((one) => one?.cut)).toEqual([false, false, true, undefined, false]);
+    expect(seen.slice(0, 2).map((one) => one?.call)).toEqual(ended.slice(0, 2));
+    expect(seen[2]?.call).toEqual({ ...ended[2], resultJson: "" });
+    expect(seen[4]).toEqual({ call: open, endedAt: null, cut: false });
+    const records = await loadRecords(store.db, ended);
+    expect(seen.slice(0, 3).map((one) => one?.endedAt)).toEqual(records.map((record) => record?.endedAt));
+  });
+});
 
 describe("reading by id and by key", () => {
   test("gives each at its place, and null for what is missing or of another project (I7)", async () => {

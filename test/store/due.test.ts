@@ -83,16 +83,21 @@ describe("takeDue", () => {
 });
 
 describe("nextDue", () => {
-  test("is null with nothing to wait for, else the time until the first call or run, and 0 when one is late", async () => {
-    expect(await nextDue(store.db)).toBeNull();
-    const run = await makeRun(store.db, { ttlMs: 10 * 365 * 86_400_000 });
-    expect(await nextDue(store.db)).toBeGreaterThan(10 * 365 * 86_400_000 - 60_000);
+  test("is never with nothing to wait for, else the time until the first call and run, and 0 when one is late", async () => {
+    expect(await nextDue(store.db)).toEqual({ callsMs: Infinity, runsMs: Infinity });
+    const ttlMs = 10 * 365 * 86_400_000;
+    const run = await makeRun(store.db, { ttlMs });
     const held = await openClaimed();
-    expect(await nextDue(store.db)).toBeGreaterThan(0);
-    expect(await nextDue(store.db)).toBeLessThanOrEqual(60_000);
+    const next = await nextDue(store.db);
+    expect(next.runsMs).toBeGreaterThan(ttlMs - 60_000);
+    expect(next.callsMs).toBeGreaterThan(0);
+    expect(next.callsMs).toBeLessThanOrEqual(60_000);
     await pass(held, 61);
-    expect(await nextDue(store.db)).toBe(0);
+    expect((await nextDue(store.db)).callsMs).toBe(0);
     await apply(store.db, held, { type: "cancel", cause: "canceled" });
-    expect((await nextDue(store.db)) ?? 0).toBeGreaterThan((run.ttlMs ?? 0) - 60_000);
+    await store.database
+      .pool()
+      .query("UPDATE runs SET due_at = now() - interval '1 second' WHERE id = $1", [run.id]);
+    expect(await nextDue(store.db)).toEqual({ callsMs: Infinity, runsMs: 0 });
   });
 });

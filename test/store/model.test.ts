@@ -223,15 +223,16 @@ async function claim(
     epoch: session.epoch,
     worker: event.worker,
   };
-  const [claimed] = await claimQueued(store.db, {
+  const outcome = await claimQueued(store.db, {
     projectId: PROJECT,
     namespace: null,
     toolset: null,
     tools: [model.call.tool],
+    servedLast: "",
     slots: [slot],
   });
   const { change } = decide(model.call, { ...event, session: session.number }, 0);
-  expect(claimed?.record.call).toEqual(change?.next);
+  expect(outcome.claimed[0]?.record.call).toEqual(change?.next);
   if (change !== null) remember(model, change, null);
 }
 

@@ -60,8 +60,8 @@ async function lapsed(): Promise<string[]> {
   return (await lapsedClaims(store.db, INTERVAL_MS, 100)).map(({ runId }) => runId).sort();
 }
 
-const renew = (session: TestSession, heardMsAgo: number, node = NODE): Promise<number[]> =>
-  renewSessions(store.db, node, INTERVAL_MS, [{ ...session, heardMsAgo }]);
+const renew = async (session: TestSession, heardMsAgo: number, node = NODE): Promise<readonly number[]> =>
+  (await renewSessions(store.db, node, INTERVAL_MS, [{ ...session, heardMsAgo }])).kept;
 
 beforeEach(async () => {
   await store.database.pool().query("TRUNCATE calls, sessions, nodes");
@@ -366,6 +366,20 @@ describe("nodes and tools", () => {
     expect(await aliveNodes(store.db, INTERVAL_MS)).toBe(1);
     await removeNode(store.db, "node-3");
     expect(await aliveNodes(store.db, INTERVAL_MS)).toBe(0);
+  });
+
+  test("a renewal tells whether another node is alive, with sessions and without", async () => {
+    const session = await makeSession(store.db);
+    const items = [{ ...session, heardMsAgo: 0 }];
+    expect(await renewSessions(store.db, NODE, INTERVAL_MS, items)).toEqual({
+      kept: [session.number],
+      othersAlive: false,
+    });
+    await registerNode(store.db, "node-2", "two", INTERVAL_MS);
+    expect(await renewSessions(store.db, NODE, INTERVAL_MS, items)).toMatchObject({ othersAlive: true });
+    await pass(4, ["nodes"]);
+    expect(await renewSessions(store.db, NODE, INTERVAL_MS, [])).toEqual({ kept: [], othersAlive: false });
+    expect(await renewSessions(store.db, "node-2", INTERVAL_MS, [])).toEqual({ kept: [], othersAlive: true });
   });
 
   test("a tool is seen while a session of its project that serves it was heard of lately", async () => {

@@ -1,5 +1,6 @@
 import { TrunklineError } from "../core/error.js";
 import { classifyError } from "../store/database.js";
+import { Lanes } from "./lanes.js";
 import { overloaded } from "./overload.js";
 
 /** How a {@link Batcher} writes. */
@@ -8,6 +9,11 @@ export interface BatcherOptions<Item, Result> {
   readonly write: (items: readonly Item[], again: boolean) => Promise<readonly Result[]>;
   /** The bytes that an item adds to a batch, roughly. */
   readonly sizeOf: (item: Item) => number;
+  /**
+   * Whose item it is. When more waits than goes into a batch, each gets one in after the other, so that nobody waits
+   * for all that another has pushed; the order of what is one's own stays. Default: all are one's.
+   */
+  readonly laneOf?: (item: Item) => string;
   /** At most so many items in a batch. Default 200: larger ones leave everybody else idle while they are written. */
   readonly maxItems?: number;
   /** At most so many bytes in a batch, unless one item is larger. Default 4 MiB. */
@@ -24,12 +30,15 @@ export interface BatcherOptions<Item, Result> {
 
 interface Waiting<Item, Result> {
   readonly item: Item;
+  readonly bytes: number;
   readonly resolve: (result: Result) => void;
   readonly reject: (error: unknown) => void;
 }
 
 const DEFAULT_MAX_ITEMS = 200;
 const DEFAULT_MAX_BYTES = 4 * 1024 * 1024;
+/** A larger item goes alone: it is written faster by itself, and others do not wait for it. */
+const ALONE_BYTES = 256 * 1024;
 const DEFAULT_IN_FLIGHT = 3;
 const DEFAULT_RESEND_MS = 10_000;
 const RETRIES = 10;
@@ -42,13 +51,19 @@ const RETRIES = 10;
  */
 export class Batcher<Item, Result> {
   readonly #options: Required<BatcherOptions<Item, Result>>;
-  #waiting: Waiting<Item, Result>[] = [];
+  /** What was pushed since all went into a batch; what did not is in the lanes, and so is then all that comes. */
+  #pushed: Waiting<Item, Result>[] = [];
+  readonly #lanes = new Lanes<Waiting<Item, Result>>();
+  #waiting = 0;
   #waitingBytes = 0;
+  /** As {@link #waitingBytes}, but an item that goes alone counts as a whole batch. */
+  #waitingFill = 0;
   #inFlight = 0;
   #scheduled = false;
 
   constructor(options: BatcherOptions<Item, Result>) {
     this.#options = {
+      laneOf: () => "",
       maxItems: DEFAULT_MAX_ITEMS,
       maxBytes: DEFAULT_MAX_BYTES,
       maxInFlight: DEFAULT_IN_FLIGHT,
@@ -61,7 +76,7 @@ export class Batcher<Item, Result> {
 
   /** Items that wait for a batch. */
   get waiting(): number {
-    return this.#waiting.length;
+    return this.#waiting;
   }
 
   /**
@@ -73,9 +88,8 @@ export class Batcher<Item, Result> {
   push(item: Item): Promise<Result> {
     const bytes = this.#options.sizeOf(item);
     if (this.#isFull(bytes)) return Promise.reject(overloaded());
-    this.#waitingBytes += bytes;
     return new Promise((resolve, reject) => {
-      this.#waiting.push({ item, resolve, reject });
+      this.#add({ item, bytes, resolve, reject });
       if (this.#scheduled || this.#inFlight >= this.#options.maxInFlight) return;
       // Everything that is pushed in this turn of the event loop goes together.
       this.#scheduled = true;
@@ -88,12 +102,24 @@ export class Batcher<Item, Result> {
 
   #isFull(bytes: number): boolean {
     const { maxWaiting, maxWaitingBytes } = this.#options;
-    const { length } = this.#waiting;
-    return length >= maxWaiting || (length > 0 && this.#waitingBytes + bytes > maxWaitingBytes);
+    const waiting = this.#waiting;
+    return waiting >= maxWaiting || (waiting > 0 && this.#waitingBytes + bytes > maxWaitingBytes);
+  }
+
+  #add(one: Waiting<Item, Result>): void {
+    this.#waiting++;
+    this.#waitingBytes += one.bytes;
+    this.#waitingFill += this.#fillOf(one);
+    if (this.#lanes.isEmpty) this.#pushed.push(one);
+    else this.#lanes.add(this.#options.laneOf(one.item), one);
+  }
+
+  #fillOf({ bytes }: Waiting<Item, Result>): number {
+    return bytes > ALONE_BYTES ? this.#options.maxBytes : bytes;
   }
 
   #flush(): void {
-    while (this.#inFlight < this.#options.maxInFlight && this.#waiting.length > 0) {
+    while (this.#inFlight < this.#options.maxInFlight && this.#waiting > 0) {
       const batch = this.#take();
       this.#inFlight++;
       void this.#write(batch).finally(() => {
@@ -104,22 +130,26 @@ export class Batcher<Item, Result> {
   }
 
   #take(): Waiting<Item, Result>[] {
-    const { maxItems, maxBytes, sizeOf } = this.#options;
-    let bytes = 0;
+    const { maxItems, maxBytes, laneOf } = this.#options;
+    const pushed = this.#pushed;
+    this.#pushed = [];
+    if (this.#lanes.isEmpty && this.#waiting <= maxItems && this.#waitingFill <= maxBytes) {
+      this.#waiting = this.#waitingBytes = this.#waitingFill = 0;
+      return pushed;
+    }
+    for (const one of pushed) this.#lanes.add(laneOf(one.item), one);
     let count = 0;
-    for (const { item } of this.#waiting) {
-      const size = sizeOf(item);
-      if (count === maxItems || (count > 0 && bytes + size > maxBytes)) break;
-      bytes += size;
+    let filled = 0;
+    return this.#lanes.take((one) => {
+      const fills = this.#fillOf(one);
+      if (count === maxItems || (count > 0 && filled + fills > maxBytes)) return false;
       count++;
-    }
-    this.#waitingBytes -= bytes;
-    if (count === this.#waiting.length) {
-      const all = this.#waiting;
-      this.#waiting = [];
-      return all;
-    }
-    return this.#waiting.splice(0, count);
+      filled += fills;
+      this.#waiting--;
+      this.#waitingBytes -= one.bytes;
+      this.#waitingFill -= fills;
+      return true;
+    });
   }
 
   /** Writes a batch and settles each of its items; never throws. */

@@ -1,8 +1,15 @@
 import type { CallFacts } from "../core/call.js";
-import { claimQueued, queuedTools, type ClaimedRow, type ClaimSlot } from "../store/calls-claim.js";
+import {
+  claimQueued,
+  queuedTools,
+  type ClaimedRow,
+  type ClaimOutcome,
+  type ClaimSlot,
+} from "../store/calls-claim.js";
 import type { Database } from "../store/database.js";
 import { randomId } from "./random-id.js";
 import type { Session } from "./session.js";
+import { Turns } from "./turns.js";
 
 /** A session that was chosen for a call, with one credit taken. */
 export interface Assignment {
@@ -16,9 +23,11 @@ export interface DispatchOptions {
   readonly db: Database;
   /** Told of each claim that a round made. */
   readonly onClaimed: (assignment: Assignment, row: ClaimedRow) => void;
+  /** Told of a queue that holds calls which sessions here were to take and have not: other nodes may have room. */
+  readonly onLeft: (queue: { readonly projectId: number; readonly tool: string }) => void;
   readonly onError: (error: unknown) => void;
-  /** How long a queue that was read empty counts as empty. Default 1 s. */
-  readonly freshMs?: number;
+  /** Whether other nodes' hints arrive, which say when a queue is no longer empty. */
+  readonly hearsHints: () => boolean;
 }
 
 /** A tool's queue in one project, as far as this node knows it. */
@@ -31,11 +40,18 @@ interface Queue {
   readonly served: Set<Session>;
   /** When a read began that found it empty; -Infinity when it may hold something. */
   emptyAt: number;
+  /** The same of reads by {@link Dispatch.poll}: a claim round passes over rows that others have locked. */
+  surelyEmptyAt: number;
   /** Goes up when a call is queued, so that a read which began before it proves nothing. */
   wakes: number;
+  /** A call was queued here that a session here was to take, and no read has shown yet that it was taken. */
+  kept: boolean;
 }
 
-const DEFAULT_FRESH_MS = 1_000;
+/** How long a queue that was read empty counts as empty. */
+const FRESH_MS = 1_000;
+/** The same where a poll found it so and hints tell when it is filled; longer than from one poll to the next. */
+const SURE_MS = 10_000;
 /** Slots of one claim round: so many, and so few that their inputs fit, if they are as large as the last ones. */
 const ROUND_SLOTS = 500;
 const ROUND_BYTES = 16 * 1024 * 1024;
@@ -46,20 +62,22 @@ const ROUND_BYTES = 16 * 1024 * 1024;
  * all sessions that ask for the same.
  */
 export class Dispatch {
-  readonly #options: Required<DispatchOptions>;
+  readonly #options: DispatchOptions;
   readonly #queues = new Map<string, Queue>();
   readonly #rounds = new Set<string>();
+  readonly #turns = new Turns();
   #roundsWanted = false;
   #roundSlots = ROUND_SLOTS;
   #stopped = false;
 
   constructor(options: DispatchOptions) {
-    this.#options = { freshMs: DEFAULT_FRESH_MS, ...options };
+    this.#options = options;
   }
 
   /** Counts a session with a new stream among those that can be chosen. */
   add(session: Session): void {
     if (this.#stopped) return;
+    this.#turns.add(session);
     session.queueKeys = session.facts.tools.map((tool) => queueKey(session.scope.projectId, tool));
     for (const [index, key] of session.queueKeys.entries()) {
       const tool = session.facts.tools[index] ?? "";
@@ -70,6 +88,7 @@ export class Dispatch {
 
   /** Chooses it no more: its stream has gone, or it drains. */
   remove(session: Session): void {
+    this.#turns.remove(session);
     for (const key of session.queueKeys) {
       const queue = this.#queues.get(key);
       queue?.served.delete(session);
@@ -80,6 +99,7 @@ export class Dispatch {
   /** Chooses nobody any more: the node shuts down. */
   stop(): void {
     this.#stopped = true;
+    for (const queue of this.#queues.values()) this.#tellLeft(queue);
     this.#queues.clear();
   }
 
@@ -109,7 +129,7 @@ export class Dispatch {
   ): Assignment | null {
     const queue = this.#queues.get(queueKey(call.projectId, call.tool));
     if (queue === undefined || queue.ready.size === 0) return null;
-    if (performance.now() - queue.emptyAt > this.#options.freshMs) {
+    if (!this.#isEmpty(queue, performance.now())) {
       this.#want();
       return null;
     }
@@ -140,12 +160,16 @@ export class Dispatch {
     return false;
   }
 
-  /** A call was queued: its tool's queue is not empty. Whether a session here has room for such a call. */
-  wake(projectId: number, tool: string): boolean {
+  /**
+   * A call was queued: its tool's queue is not empty. Whether a session here has room for such a call. If it turns
+   * out that none can take it and the call was queued `here`, the other nodes are told later.
+   */
+  wake(projectId: number, tool: string, where: "here" | "elsewhere"): boolean {
     const queue = this.#queues.get(queueKey(projectId, tool));
     if (queue === undefined) return false;
     markFilled(queue);
     if (queue.ready.size === 0) return false;
+    if (where === "here") queue.kept = true;
     this.#want();
     return true;
   }
@@ -156,30 +180,57 @@ export class Dispatch {
     this.#want();
   }
 
-  /** Reads which of the served queues hold something; what another node queued is found here. */
-  async poll(): Promise<void> {
+  /**
+   * Reads which of the served queues hold something, but for those that it found empty within `knownMs`: what another
+   * node queued is found here if no hint came. And tells of calls that are left.
+   */
+  async poll(knownMs = 0): Promise<void> {
     const startedAt = performance.now();
     const byProject = new Map<number, Queue[]>();
     for (const [key, queue] of this.#queues) {
+      if (queue.ready.size === 0) this.#tellLeft(queue);
+      else if (startedAt - queue.surelyEmptyAt >= knownMs) push(byProject, queue.projectId, queue);
       if (queue.served.size === 0) this.#queues.delete(key);
-      else if (queue.ready.size > 0) push(byProject, queue.projectId, queue);
     }
     for (const [projectId, queues] of byProject) {
       const wakes = queues.map((queue) => queue.wakes);
       const tools = queues.map(({ tool }) => tool);
       const filled = new Set(await queuedTools(this.#options.db, projectId, tools));
       queues.forEach((queue, index) => {
-        if (filled.has(queue.tool)) markFilled(queue);
-        else if (queue.wakes === wakes[index]) queue.emptyAt = startedAt;
+        if (filled.has(queue.tool)) {
+          markFilled(queue);
+          this.#tellLeft(queue);
+        } else if (queue.wakes === wakes[index]) {
+          queue.emptyAt = queue.surelyEmptyAt = startedAt;
+          queue.kept = false;
+        }
       });
       if (filled.size > 0) this.#want();
     }
   }
 
+  #isEmpty({ emptyAt, surelyEmptyAt }: Queue, now: number): boolean {
+    return now - emptyAt <= FRESH_MS || (now - surelyEmptyAt <= SURE_MS && this.#options.hearsHints());
+  }
+
+  #tellLeft(queue: Queue): void {
+    if (queue.kept) this.#options.onLeft(queue);
+    queue.kept = false;
+  }
+
   #queue(key: string, projectId: number, tool: string): Queue {
     let queue = this.#queues.get(key);
     if (queue === undefined) {
-      queue = { projectId, tool, ready: new Set(), served: new Set(), emptyAt: -Infinity, wakes: 0 };
+      queue = {
+        projectId,
+        tool,
+        ready: new Set(),
+        served: new Set(),
+        emptyAt: -Infinity,
+        surelyEmptyAt: -Infinity,
+        wakes: 0,
+        kept: false,
+      };
       this.#queues.set(key, queue);
     }
     return queue;
@@ -226,11 +277,11 @@ export class Dispatch {
     const seen = new Set<Session>();
     const now = performance.now();
     for (const queue of this.#queues.values()) {
-      if (now - queue.emptyAt <= this.#options.freshMs) continue;
+      if (this.#isEmpty(queue, now)) continue;
       for (const session of queue.ready) {
         if (seen.has(session)) continue;
         seen.add(session);
-        push(groups, groupKey(session), session);
+        push(groups, session.groupKey, session);
       }
     }
     return groups;
@@ -245,34 +296,35 @@ export class Dispatch {
     const queues = first.queueKeys.flatMap((each) => this.#queues.get(each) ?? []);
     const wakes = queues.map((queue) => queue.wakes);
     const slots = this.#takeSlots(sessions);
-    let claimed: readonly ClaimedRow[] = [];
-    let failed = false;
+    let outcome: ClaimOutcome | null = null;
     try {
-      claimed = await claimQueued(this.#options.db, {
+      outcome = await claimQueued(this.#options.db, {
         projectId: first.scope.projectId,
         namespace: first.scope.namespace,
         toolset: first.facts.toolset,
         tools: first.facts.tools,
+        servedLast: this.#turns.servedLast(key),
         slots: slots.map(toSlot),
       });
     } catch (error) {
-      failed = true;
       this.#options.onError(error);
     }
     this.#rounds.delete(key);
-    if (claimed.length > 0) this.#roundSlots = slotsThatFit(claimed);
-    this.#settle(slots, claimed);
+    this.#settle(slots, outcome?.claimed ?? []);
     // A failed round is taken up again by the next poll.
-    if (failed) return;
-    const emptied = claimed.length < slots.length;
+    if (outcome === null) return;
+    const { claimed, more } = outcome;
+    this.#turns.served(key, claimed);
+    if (claimed.length > 0) this.#roundSlots = slotsThatFit(claimed);
     const woken = queues.some((queue, index) => queue.wakes !== wakes[index]);
     // A read that was bound to a namespace or toolset says nothing of the whole queue.
-    if (emptied && first.scope.namespace === null && first.facts.toolset === null) {
+    if (!more && first.scope.namespace === null && first.facts.toolset === null) {
       queues.forEach((queue, index) => {
         if (queue.wakes === wakes[index]) queue.emptyAt = startedAt;
       });
     }
-    if (woken || !emptied) this.#want();
+    // Where none of those that are left could be had, others are claiming them: the next poll takes them up.
+    if (woken || (more && claimed.length > 0)) this.#want();
   }
 
   #takeSlots(sessions: readonly Session[]): Assignment[] {
@@ -321,6 +373,7 @@ function slotsThatFit(claimed: readonly ClaimedRow[]): number {
 
 function markFilled(queue: Queue): void {
   queue.emptyAt = -Infinity;
+  queue.surelyEmptyAt = -Infinity;
   queue.wakes++;
 }
 
@@ -330,11 +383,6 @@ function toSlot({ session, claimId, epoch }: Assignment): ClaimSlot {
 
 function queueKey(projectId: number, tool: string): string {
   return `${projectId}:${tool}`;
-}
-
-function groupKey(session: Session): string {
-  const { scope, facts } = session;
-  return JSON.stringify([scope.projectId, scope.namespace, facts.toolset, facts.tools]);
 }
 
 function serves(session: Session, namespace: string, toolset: string | null): boolean {

@@ -75,6 +75,7 @@ export class Opener {
       write: async (rows, again) =>
         (await insertCalls(options.db, rows)).map((outcome) => ({ outcome, again })),
       sizeOf: (row) => ROUGH_ROW_BYTES + row.inputJson.length,
+      laneOf: ({ call }) => `${call.projectId}:${call.namespace}`,
       maxWaiting: LIMITS.opensWaiting,
       maxWaitingBytes: LIMITS.opensWaitingBytes,
     });

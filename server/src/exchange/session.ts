@@ -58,6 +58,8 @@ export class Session {
   heardAt: number;
   /** Tools as dispatch keys, made once. */
   queueKeys: readonly string[] = [];
+  /** The same for all sessions that ask for the same. */
+  groupKey = "";
 
   constructor(scope: Scope, number: number, epoch: number, facts: SessionFacts, now: number) {
     this.scope = scope;

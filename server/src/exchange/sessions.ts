@@ -1,44 +1,16 @@
 import type { Call, CallRef, ClaimedCall } from "../core/call.js";
-import { TrunklineError } from "../core/error.js";
 import type { CallEvent, RevokeCause } from "../core/event.js";
 import type { Scope } from "../core/scope.js";
 import { claimVerdict } from "../core/answering.js";
 import type { Database } from "../store/database.js";
+import type { Heard, SignOfLife } from "../store/sessions.js";
 import { callKey } from "./call-key.js";
 import { isWithin, type Applied } from "./call-writer.js";
 import type { Delivery, WorkSink } from "./delivery.js";
 import type { Assignment, Dispatch } from "./dispatch.js";
+import { inUse, outrun, superseded, type HelloRequest, type NamedVerdict, type Welcomed } from "./hello.js";
 import { SessionWriter } from "./session-writer.js";
-import { Session, type HeldClaim, type SessionFacts } from "./session.js";
-
-/** A claim as a worker names it. */
-export interface NamedClaim {
-  /** Null where it names no call that can be. */
-  readonly ref: CallRef | null;
-  readonly claimId: string;
-}
-
-/** What became of a claim that a hello named. */
-export interface NamedVerdict {
-  readonly claimId: string;
-  readonly standing: ReturnType<typeof claimVerdict>;
-}
-
-/** A worker's hello, checked at the door. */
-export interface HelloRequest {
-  readonly scope: Scope;
-  readonly facts: SessionFacts;
-  readonly slots: number;
-  readonly claims: readonly NamedClaim[];
-}
-
-/** What a hello came to. */
-export interface Welcomed {
-  readonly session: Session;
-  readonly verdicts: readonly NamedVerdict[];
-  /** Starts the claims: call it once the welcome is on its way. */
-  readonly start: () => void;
-}
+import { Session, type HeldClaim } from "./session.js";
 
 /** What the sessions are given. */
 export interface SessionsOptions {
@@ -103,14 +75,9 @@ export class Sessions {
       nodeId,
       intervalMs: this.#options.heartbeatIntervalMs,
       streamOpenHere: this.#isOpenHere(scope, facts.sessionId),
+      polls: sink.polls,
     });
-    if (answer.type === "in_use") {
-      throw new TrunklineError(
-        "SESSION_IN_USE",
-        `session ${JSON.stringify(facts.sessionId)} has an open stream of another process`,
-        { metadata: { field: "session_id" } },
-      );
-    }
+    if (answer.type === "in_use") throw inUse(facts.sessionId);
     // What it says of claims was so before the later one: what that one was given since, it does not name.
     if (answer.type === "outrun") throw outrun(facts.helloNumber);
     const session = this.#adopt(answer.number, answer.epoch, request, sink, now);
@@ -120,7 +87,8 @@ export class Sessions {
       const verdicts = await this.#settleNamed(session, request, sink);
       return { session, verdicts, start: () => this.#start(session, answer.epoch, request.slots) };
     } catch (error) {
-      await this.streamEnded(session, sink, "silent");
+      if (sink.polls) this.pollEnded(session, sink);
+      else await this.streamEnded(session, sink, "silent");
       throw error;
     } finally {
       if (session.epoch === answer.epoch) session.greeting = false;
@@ -337,6 +305,14 @@ export class Sessions {
     await this.#writer.ended({ number, epoch, how });
   }
 
+  /**
+   * A request has ended that waited for claims. Between two of them no node has the session: what it holds is known
+   * by what it names, and lives by its heartbeats.
+   */
+  pollEnded(session: Session, sink: WorkSink): void {
+    if (session.stream === sink) this.#forget(session);
+  }
+
   #takeBackUnacceptedLater(session: Session, epoch: number): void {
     const timer = setTimeout(() => {
       this.#timers.delete(timer);
@@ -357,11 +333,21 @@ export class Sessions {
   /** Another node has the session now. */
   lose(session: Session): void {
     const { stream } = session;
+    this.#forget(session);
+    stream?.end(superseded());
+  }
+
+  #forget(session: Session): void {
     session.stream = null;
+    session.credit = 0;
     this.#options.dispatch.remove(session);
     this.#sessions.delete(session.number);
     for (const held of [...session.held.values()]) this.drop(held, null);
-    stream?.end(superseded());
+  }
+
+  /** Notes a worker's sign of life that came without a stream, and tells what its session holds. */
+  heard(sign: SignOfLife): Promise<Heard> {
+    return this.#writer.heard(sign);
   }
 
   /** Leaves no timer behind: the node shuts down. */
@@ -377,16 +363,4 @@ export class Sessions {
       if (session.stream === null && session.held.size === 0) this.#sessions.delete(session.number);
     }
   }
-}
-
-function outrun(helloNumber: number): TrunklineError {
-  return new TrunklineError(
-    "SUPERSEDED",
-    `hello.number: ${helloNumber}; a hello of this session with a higher number was taken before`,
-    { metadata: { field: "hello.number" } },
-  );
-}
-
-function superseded(): TrunklineError {
-  return new TrunklineError("SUPERSEDED", "the session said hello on another stream");
 }

@@ -11,7 +11,7 @@ import { Exchange } from "../../../server/src/exchange/exchange.js";
 import type { OpenOutcome, OpenRequest } from "../../../server/src/exchange/opener.js";
 import type { KnownRun, RunSpec } from "../../../server/src/exchange/runs.js";
 import type { Session } from "../../../server/src/exchange/session.js";
-import type { NamedClaim, Welcomed } from "../../../server/src/exchange/sessions.js";
+import type { NamedClaim, Welcomed } from "../../../server/src/exchange/hello.js";
 import { openDatabase, type Database } from "../../../server/src/store/database.js";
 import { registerNode } from "../../../server/src/store/sessions.js";
 import { useDatabase, type TestDatabase } from "../../support/database.js";
@@ -27,6 +27,10 @@ export interface ExchangeOptions {
   /** Default 1 s. */
   readonly heartbeatIntervalMs?: number;
   readonly maxConnections?: number;
+  /** Default: it does not. */
+  readonly hearsHints?: () => boolean;
+  /** Told of each statement that it sends, outside of transactions. */
+  readonly onStatement?: (name: string) => void;
 }
 
 /** A node's working memory, with what it reported. */
@@ -48,18 +52,31 @@ export function useExchanges() {
     database,
     async start(options: ExchangeOptions = {}): Promise<TestExchange> {
       const { url = database.url, heartbeatIntervalMs = 1_000, maxConnections = 5 } = options;
+      const { hearsHints = () => false, onStatement } = options;
       const faults: unknown[] = [];
       const onError = (error: unknown): void => void faults.push(error);
-      const db = openDatabase({ url, maxConnections, onError });
+      const opened = openDatabase({ url, maxConnections, onError });
+      const db = onStatement === undefined ? opened : observed(opened, onStatement);
       const nodeId = randomUUID();
       await registerNode(db, nodeId, "", heartbeatIntervalMs);
-      const exchange = new Exchange({ db, nodeId, heartbeatIntervalMs, onError });
+      const exchange = new Exchange({ db, nodeId, heartbeatIntervalMs, hearsHints, onError });
       const one = { exchange, faults, close: once(exchange, db) };
       made.push(one);
       return one;
     },
     /** The call as the database has it. */
     call: (ref: CallRef): Promise<StoredCall> => storedCall(database, ref),
+  };
+}
+
+function observed(db: Database, onStatement: (name: string) => void): Database {
+  return {
+    query: (statement, values) => {
+      onStatement(statement.name);
+      return db.query(statement, values);
+    },
+    transaction: (work) => db.transaction(work),
+    close: () => db.close(),
   };
 }
 
@@ -161,6 +178,7 @@ export function result(resultJson: string): Answer {
 
 /** The worker's end of a session: it notes what it is sent. */
 export class Worker implements WorkSink {
+  readonly polls = false;
   readonly offers: Delivery[] = [];
   readonly confirmed: string[] = [];
   readonly revoked: { readonly claimId: string; readonly cause: RevokeCause }[] = [];

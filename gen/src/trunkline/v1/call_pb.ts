@@ -233,7 +233,7 @@ export type CallSpec = Message<"trunkline.v1.CallSpec"> & {
   traceparent: string;
 
   /**
-   * Higher is claimed first, -100 to 100. Default 0.
+   * Higher is claimed first, -100 to 100; of one priority each namespace's calls in turn. Default 0.
    *
    * @generated from field: sint32 priority = 7;
    */

@@ -1,0 +1,44 @@
+interface Node<Item> {
+  readonly item: Item;
+  next: Node<Item> | undefined;
+}
+
+interface Lane<Item> {
+  first: Node<Item>;
+  last: Node<Item>;
+}
+
+/** A queue of several lanes, which take turns: what is in one keeps its order, and holds up no other. */
+export class Lanes<Item> {
+  /** In the order of their turns. */
+  readonly #lanes = new Map<string, Lane<Item>>();
+
+  /** Whether nothing is left. */
+  get isEmpty(): boolean {
+    return this.#lanes.size === 0;
+  }
+
+  /** Puts an item behind those of its lane. */
+  add(name: string, item: Item): void {
+    const node: Node<Item> = { item, next: undefined };
+    const lane = this.#lanes.get(name);
+    if (lane === undefined) this.#lanes.set(name, { first: node, last: node });
+    else lane.last = lane.last.next = node;
+  }
+
+  /** Takes one item of each lane after the other, round and round, up to the first that does not fit. */
+  take(fits: (item: Item) => boolean): Item[] {
+    const taken: Item[] = [];
+    // A lane that is put back is come by again, behind the others.
+    for (const [name, lane] of this.#lanes) {
+      const { item, next } = lane.first;
+      if (!fits(item)) break;
+      taken.push(item);
+      this.#lanes.delete(name);
+      if (next === undefined) continue;
+      lane.first = next;
+      this.#lanes.set(name, lane);
+    }
+    return taken;
+  }
+}
