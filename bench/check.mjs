@@ -4,10 +4,11 @@ import { readFileSync, writeFileSync } from "node:fs";
 import { parseArgs } from "node:util";
 import { RATIOS } from "./ratios.mjs";
 import { Report } from "./report.mjs";
-import { floor } from "./scenarios/floor.mjs";
-import { latency } from "./scenarios/latency.mjs";
-import { trunklineCallers } from "./scenarios/throughput.mjs";
+import { databaseFloor, echoFloor } from "./scenarios/floor.mjs";
+import { loneCalls } from "./scenarios/latency.mjs";
+import { awaited, trunklineFor } from "./scenarios/throughput.mjs";
 import { startPostgres } from "./stage/postgres.mjs";
+import { trunkline } from "./stage/stack.mjs";
 import { median, rounded } from "./statistics.mjs";
 
 const STORED = new URL("ratios.json", import.meta.url);
@@ -21,6 +22,7 @@ const QUICK = {
   peers: [],
   json: undefined,
   runs: 1,
+  loneCalls: 300,
 };
 
 const { values } = parseArgs({ options: { write: { type: "boolean", default: false } } });
@@ -37,9 +39,10 @@ async function measure() {
     for (let round = 0; round < ROUNDS; round++) {
       const report = new Report();
       const setting = { postgres, report, options: QUICK, peers: [] };
-      await floor(setting);
-      for (const callers of [100, 500]) await trunklineCallers(setting, callers);
-      await latency(setting);
+      await databaseFloor(setting, [100], false);
+      await loneCalls(setting, [trunkline]);
+      await echoFloor(setting, [500]);
+      for (const callers of [100, 500]) await awaited(setting, callers, [trunklineFor(callers)]);
       for (const { name, of } of RATIOS) samples[name].push(of(report));
     }
   } finally {

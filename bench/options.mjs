@@ -10,6 +10,7 @@ import { parseArgs } from "node:util";
  * @property {string[] | undefined} peers Undefined: all; empty: none.
  * @property {string | undefined} json The file to write.
  * @property {number} runs Of each measurement; the median counts.
+ * @property {number} loneCalls How many calls one at a time a run measures, 20 ms apart.
  */
 
 const LISTS = new Set(["scenario", "peer"]);
@@ -44,6 +45,7 @@ export function readOptions(args) {
     peers,
     json: values.json,
     runs: values.quick ? 1 : 3,
+    loneCalls: values.quick ? 100 : 300,
   };
 }
 

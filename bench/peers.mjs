@@ -2,17 +2,26 @@
 import { findRedis, startRedis } from "./stage/redis.mjs";
 
 /**
- * @typedef {object} Peer
- * @property {string} name On the command line.
+ * One of those that are compared.
+ *
+ * @typedef {object} Contestant
  * @property {string} subject In the report.
  * @property {string} module
- * @property {string} [needs] What has to be on this machine.
- * @property {(stage: import("./stage/stack.mjs").Stage, postgres: { url: string }) => Promise<string>} store Starts
- *   the store that it keeps its jobs in; resolves with its URL.
+ * @property {(stage: import("./stage/stack.mjs").Stage, postgres: { url: string }) => Promise<Place>} prepare Starts
+ *   what keeps its calls.
+ * @property {Partial<import("./subjects/subject.mjs").Settings>} [settings] Instead of those of its module.
+ *
+ * @typedef {object} Place
+ * @property {string} url Where an opener and a worker find it.
+ * @property {import("./stage/stack.mjs").Database} [database] Of Trunkline.
+ * @property {import("./stage/stack.mjs").Server} [server] Of Trunkline.
+ *
+ * @typedef {Contestant & { name: string, needs?: string }} Peer `name`: on the command line; `needs`: what has to be
+ *   on this machine.
  */
 
-const onPostgres = async (stage, postgres) => (await stage.database(postgres.url)).url;
-const onRedis = (appendfsync) => async (stage) => (await stage.start(startRedis(appendfsync))).url;
+const onPostgres = (stage, postgres) => stage.database(postgres.url);
+const onRedis = (appendfsync) => (stage) => stage.start(startRedis(appendfsync));
 
 /** @type {readonly Peer[]} */
 export const PEERS = [
@@ -20,23 +29,23 @@ export const PEERS = [
     name: "graphile-worker",
     subject: "graphile-worker",
     module: "peers/graphile-worker.mjs",
-    store: onPostgres,
+    prepare: onPostgres,
   },
-  { name: "pg-boss", subject: "pg-boss", module: "peers/pg-boss.mjs", store: onPostgres },
-  { name: "dbos", subject: "dbos", module: "peers/dbos.mjs", store: onPostgres },
+  { name: "pg-boss", subject: "pg-boss", module: "peers/pg-boss.mjs", prepare: onPostgres },
+  { name: "dbos", subject: "dbos", module: "peers/dbos.mjs", prepare: onPostgres },
   {
     name: "bullmq",
     subject: "bullmq, fsync always",
     module: "peers/bullmq.mjs",
     needs: "redis-server",
-    store: onRedis("always"),
+    prepare: onRedis("always"),
   },
   {
     name: "bullmq",
     subject: "bullmq, fsync everysec",
     module: "peers/bullmq.mjs",
     needs: "redis-server",
-    store: onRedis("everysec"),
+    prepare: onRedis("everysec"),
   },
 ];
 

@@ -1,5 +1,6 @@
-// The figures of a run: printed as they come, as a table at the end, and as JSON.
+// The figures of a run: printed as they come, as tables at the end, and as JSON.
 import { median, rounded } from "./statistics.mjs";
+import { tablesOf, textTable } from "./tables.mjs";
 
 /**
  * @typedef {object} Figure
@@ -9,6 +10,8 @@ import { median, rounded } from "./statistics.mjs";
  * @property {string} metric
  * @property {number} value
  * @property {string} unit
+ *
+ * @typedef {Pick<Figure, "metric" | "unit" | "value">} Measured
  */
 
 /** Gathers the figures of a run. */
@@ -32,6 +35,23 @@ export class Report {
     );
   }
 
+  /**
+   * The same for samples of several metrics each, of which not every sample has to have all.
+   *
+   * @param {Pick<Figure, "scenario" | "variant" | "subject">} what
+   * @param {readonly (readonly Measured[])[]} samples
+   */
+  addAll(what, samples) {
+    const all = samples.flat();
+    const firsts = all.filter(
+      (each, index) => all.findIndex(({ metric }) => metric === each.metric) === index,
+    );
+    for (const { metric, unit } of firsts) {
+      const values = all.filter((each) => each.metric === metric).map(({ value }) => value);
+      this.add({ ...what, metric, unit }, values);
+    }
+  }
+
   /** Says why something was not measured. */
   skip(what, why) {
     console.log(`${what}: skipped, ${why}`);
@@ -47,29 +67,8 @@ export class Report {
     return this.results.find((figure) => wanted.every(([name, value]) => figure[name] === value))?.value;
   }
 
-  /** Everything, one line for each scenario, variant and metric, one column for each subject. */
-  table() {
-    const subjects = [...new Set(this.results.map(({ subject }) => subject))];
-    const rows = new Map();
-    for (const { scenario, variant, subject, metric, value, unit } of this.results) {
-      const name = [scenario, variant, `${metric}, ${unit}`];
-      const row = rows.get(name.join("\n")) ?? { name, values: new Map() };
-      row.values.set(subject, rounded(value));
-      rows.set(name.join("\n"), row);
-    }
-    const lines = [...rows.values()].map(({ name, values }) => [
-      ...name,
-      ...subjects.map((subject) => values.get(subject) ?? ""),
-    ]);
-    return aligned([["scenario", "variant", "metric", ...subjects], ...lines]);
+  /** Everything, one table for each scenario. */
+  tables() {
+    return tablesOf(this.results).map(textTable).join("\n\n");
   }
-}
-
-const TEXT_COLUMNS = 3;
-
-function aligned(lines) {
-  const widths = lines[0].map((_, column) => Math.max(...lines.map((line) => line[column].length)));
-  const pad = (cell, column) =>
-    column < TEXT_COLUMNS ? cell.padEnd(widths[column]) : cell.padStart(widths[column]);
-  return lines.map((line) => line.map(pad).join("  ").trimEnd()).join("\n");
 }

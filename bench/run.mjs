@@ -1,6 +1,7 @@
 // npm run bench -- [--quick | --full] [--scenario NAME...] [--peer NAME... | --peer none] [--rows N] [--json FILE]
-import { writeFileSync } from "node:fs";
-import { commit, machine } from "./machine.mjs";
+import { mkdirSync, writeFileSync } from "node:fs";
+import { dirname } from "node:path";
+import { commit, machine, versions } from "./machine.mjs";
 import { readOptions, refuse } from "./options.mjs";
 import { choosePeers, PEERS } from "./peers.mjs";
 import { Report } from "./report.mjs";
@@ -21,19 +22,24 @@ for (const name of options.peers ?? []) {
 }
 
 const report = new Report();
-console.log(`${machine()}, commit ${commit()}, medians of ${options.runs}\n`);
+const head = { machine: machine(), commit: commit(), runs: options.runs, versions: versions() };
+console.log(`${head.machine}, commit ${head.commit}, medians of ${head.runs}\n`);
 const peers = choosePeers(options.peers, report);
 const postgres = await startPostgres();
 try {
-  for (const name of names) await SCENARIOS[name]({ postgres, report, options, peers });
+  for (const name of names) {
+    const startedAt = performance.now();
+    await SCENARIOS[name]({ postgres, report, options, peers });
+    console.log(`${name} took ${Math.round((performance.now() - startedAt) / 1_000)} s\n`);
+    if (options.json !== undefined) write(options.json);
+  }
 } finally {
   await postgres.stop();
 }
-console.log(`\n${report.table()}`);
-if (options.json !== undefined) {
-  const { results } = report;
-  writeFileSync(
-    options.json,
-    `${JSON.stringify({ machine: machine(), commit: commit(), results }, null, 2)}\n`,
-  );
+console.log(report.tables());
+
+/** What there is so far; a long run that fails late has not been for nothing. */
+function write(file) {
+  mkdirSync(dirname(file), { recursive: true });
+  writeFileSync(file, `${JSON.stringify({ ...head, results: report.results }, null, 2)}\n`);
 }

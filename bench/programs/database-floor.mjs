@@ -7,6 +7,7 @@ import { randomText } from "./random-text.mjs";
 import { makeOwners, newRows, storeAndEnd } from "./synthetic-calls.mjs";
 
 const LANES = 2;
+const SMALL = '{"n":1}';
 
 await migrate(config.url);
 const db = openDatabase({ url: config.url, maxConnections: LANES, onError: console.error });
@@ -18,10 +19,11 @@ let rowsMade = 0;
 
 const pause = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
 
-/** The time of each of so many repetitions of `work`, one after the other. */
-async function timed(repetitions, pauseMs, work) {
+/** The time of each of so many repetitions of `work`, one after the other; fewer where the time is over before. */
+async function timed({ calls, pauseMs, seconds = Infinity }, work) {
   const ms = [];
-  for (let index = 0; index < repetitions; index++) {
+  const until = performance.now() + seconds * 1_000;
+  for (let index = 0; index < calls && performance.now() < until; index++) {
     if (pauseMs > 0) await pause(pauseMs);
     const startedAt = performance.now();
     await work();
@@ -31,7 +33,7 @@ async function timed(repetitions, pauseMs, work) {
 }
 
 /** JSON text of so many bytes. */
-const json = (bytes) => (bytes === undefined ? '{"n":1}' : JSON.stringify(randomText(bytes)));
+const json = (bytes) => (bytes === undefined ? SMALL : JSON.stringify(randomText(bytes)));
 
 answerJobs({
   jobs: {
@@ -50,15 +52,14 @@ answerJobs({
       return { calls, seconds: (performance.now() - startedAt) / 1_000 };
     },
     /** Both statements for one call. */
-    single: ({ calls, pauseMs, bytes }) =>
-      timed(calls, pauseMs, () => storeAndEnd(db, newRows(owners, 1, json(bytes)), json(bytes))),
+    single: (options) => timed(options, () => storeAndEnd(db, newRows(owners, 1, SMALL), SMALL)),
     /** A commit that writes one small row. */
-    commit: ({ calls, pauseMs }) =>
-      timed(calls, pauseMs, () =>
+    commit: (options) =>
+      timed(options, () =>
         commits.query({
           name: "single_row",
           text: "INSERT INTO single_row VALUES ($1, $2)",
-          values: [rowsMade++, '{"n":1}'],
+          values: [rowsMade++, SMALL],
         }),
       ),
   },

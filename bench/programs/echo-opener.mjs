@@ -54,9 +54,11 @@ answerJobs({
       await Promise.all(Array.from({ length: callers }, caller));
       return { calls, seconds: (performance.now() - startedAt) / 1_000 };
     },
-    latency: async ({ calls, pauseMs }) => {
+    /** One call at a time; fewer where the time is over before. */
+    latency: async ({ calls, pauseMs, seconds = Infinity }) => {
       const ms = [];
-      for (let n = 0; n < calls; n++) {
+      const until = performance.now() + seconds * 1_000;
+      for (let n = 0; n < calls && performance.now() < until; n++) {
         if (pauseMs > 0) await pause(pauseMs);
         const startedAt = performance.now();
         await call({ n });

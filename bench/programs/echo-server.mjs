@@ -9,9 +9,13 @@ import { CallState, OutcomeSchema } from "@trunkline/proto/model";
 import { AckSchema, ClaimSchema, WorkerService, WorkResponseSchema } from "@trunkline/proto/worker";
 import { answerJobs } from "./answering.mjs";
 import { FrameLine } from "./frame-line.mjs";
+import { settledMemory } from "./settled-memory.mjs";
 
 const harness = new FrameLine(() => create(DriveResponseSchema));
-const worker = new FrameLine(() => create(WorkResponseSchema));
+/** To the worker that came last; the others are idle. */
+let worker = new FrameLine(() => create(WorkResponseSchema));
+const workers = new Set();
+let onWorker = () => undefined;
 const RUN = "018f0000-0000-7000-8000-000000000000";
 let seq = 0;
 
@@ -30,6 +34,11 @@ function answered({ callId, claimId, outcome }) {
   harness.next.outcomes.push(
     create(OutcomeSchema, { callId, key: "", tool: "noop", state, resultJson: outcome.value, attempt: 1 }),
   );
+}
+
+function onWork({ hello, answers }) {
+  if (hello !== undefined) onWorker();
+  answers.forEach(answered);
 }
 
 async function read(frames, onFrame) {
@@ -52,8 +61,11 @@ const server = createServer(
       });
       router.service(WorkerService, {
         work: (frames) => {
-          void read(frames, ({ answers }) => answers.forEach(answered));
-          return worker;
+          const line = new FrameLine(() => create(WorkResponseSchema));
+          worker = line;
+          workers.add(line);
+          void read(frames, onWork).then(() => workers.delete(line));
+          return line;
         },
       });
     },
@@ -62,4 +74,18 @@ const server = createServer(
 server.listen(0, "127.0.0.1");
 await once(server, "listening");
 const address = /** @type {import("node:net").AddressInfo} */ (server.address());
-answerJobs({ jobs: {}, stop: () => undefined, ready: { url: `http://127.0.0.1:${address.port}` } });
+answerJobs({
+  jobs: {
+    /** Resolves when there are so many workers' streams. */
+    streams: ({ count }) =>
+      new Promise((resolve) => {
+        onWorker = () => {
+          if (workers.size >= count) resolve({});
+        };
+        onWorker();
+      }),
+    settledMemory: async () => ({ bytes: await settledMemory() }),
+  },
+  stop: () => undefined,
+  ready: { url: `http://127.0.0.1:${address.port}` },
+});

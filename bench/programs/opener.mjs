@@ -1,22 +1,22 @@
 // Opens calls of a subject as it is told, and reports what it saw.
-import { loadSubject } from "../subjects/subject.mjs";
+import { loadSubject, settingsOf } from "../subjects/subject.mjs";
 import { answerJobs, config } from "./answering.mjs";
 import { randomText } from "./random-text.mjs";
 
 const { module, url, callers = 1 } = config;
 const subject = await loadSubject(module);
-const opener = await subject.openerOf(url, { callers });
+const opener = await subject.openerOf(url, settingsOf(subject, config));
 
 const pause = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
 const input = (n, bytes) => (bytes === undefined ? { n } : { n, text: randomText(bytes) });
 
-/** So many loops of `work` at once, for so long. */
-async function loops(count, seconds, work) {
+/** So many loops of `work` at once, for so long, or until there were so many calls. */
+async function loops(count, { seconds, most = Infinity }, work) {
   let calls = 0;
   const startedAt = performance.now();
   const until = startedAt + seconds * 1_000;
   const loop = async () => {
-    while (performance.now() < until) await work(calls++);
+    while (calls < most && performance.now() < until) await work(calls++);
   };
   await Promise.all(Array.from({ length: count }, loop));
   return { calls, seconds: (performance.now() - startedAt) / 1_000 };
@@ -24,16 +24,16 @@ async function loops(count, seconds, work) {
 
 answerJobs({
   jobs: {
-    /** Callers that each await their result before the next call. */
-    callers: ({ seconds, bytes }) => loops(callers, seconds, (n) => opener.call(input(n, bytes))),
+    /** Callers that each await their result before the next call; `most`: not more calls than that. */
+    callers: ({ seconds, most, bytes }) =>
+      loops(callers, { seconds, most }, (n) => opener.call(input(n, bytes))),
     /** As many opens in flight, results not awaited. */
-    opens: ({ seconds }) => loops(callers, seconds, (n) => opener.open(input(n))),
+    opens: ({ seconds }) => loops(callers, { seconds }, (n) => opener.open(input(n))),
     /** Many calls at once; resolves when all are stored. */
     batch: async ({ calls }) => {
-      if (opener.openMany === undefined) return { supported: false };
       const startedAt = performance.now();
       await opener.openMany(Array.from({ length: calls }, (_, n) => input(n)));
-      return { supported: true, seconds: (performance.now() - startedAt) / 1_000 };
+      return { seconds: (performance.now() - startedAt) / 1_000 };
     },
     /** Resolves when everything that was opened has ended. */
     drained: async () => {

@@ -5,7 +5,8 @@ const RESOLUTION_MS = 5;
 const delay = monitorEventLoopDelay({ resolution: RESOLUTION_MS });
 delay.enable();
 
-process.on("message", () => {
+process.on("message", (question) => {
+  if (question !== "pause?") return;
   const longestMs = delay.max / 1e6;
   delay.reset();
   process.send({ longestMs });

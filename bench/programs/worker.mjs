@@ -1,8 +1,8 @@
 // A worker of a subject whose handler does nothing, or holds its calls until it is told to let go.
-import { loadSubject } from "../subjects/subject.mjs";
+import { loadSubject, settingsOf } from "../subjects/subject.mjs";
 import { answerJobs, config } from "./answering.mjs";
 
-const { module, url, concurrency, hold = false } = config;
+const { module, url, hold = false } = config;
 /** @type {number[]} */
 let startTimes = [];
 let handled = 0;
@@ -14,7 +14,7 @@ const released = new Promise((resolve) => {
 
 const subject = await loadSubject(module);
 const worker = await subject.workerOf(url, {
-  concurrency,
+  settings: settingsOf(subject, config),
   handler: (input) => {
     startTimes.push(performance.timeOrigin + performance.now());
     handled++;

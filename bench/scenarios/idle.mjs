@@ -1,7 +1,6 @@
-// What workers cost that wait for calls.
+// What workers cost that wait for calls, beside streams that nobody watches over.
 import { startProgram } from "../stage/program.mjs";
 import { startServer } from "../stage/server.mjs";
-import { countersSettled } from "../stage/database.mjs";
 import { onStage } from "../stage/stack.mjs";
 import { usage } from "../stage/usage.mjs";
 
@@ -9,44 +8,65 @@ const WORKERS = 1_000;
 const PROCESSES = 4;
 const SECONDS = 30;
 const QUICK_SECONDS = 10;
+const SETTLING_MS = 10_000;
+const VARIANT = { scenario: "idle", variant: "1,000 workers" };
 
 /** @param {import("../scenarios.mjs").Setting} setting */
-export async function idle({ postgres, report, options }) {
-  const seconds = options.quick ? QUICK_SECONDS : SECONDS;
-  await onStage(async (stage) => {
-    const database = await stage.database(postgres.url);
-    const server = await stage.start(startServer(database.url));
-    await settle();
-    const alone = await usage(server.pid);
-    for (let index = 0; index < PROCESSES; index++) {
-      await stage.start(startProgram("idle-workers", { url: server.url, workers: WORKERS / PROCESSES }));
-    }
-    await settle();
-    const commitsBefore = (await database.counters()).commits;
-    const before = await measure(server, database);
-    await new Promise((resolve) => setTimeout(resolve, seconds * 1_000));
-    const after = await measure(server, database);
-    await countersSettled();
-    const commitsAfter = (await database.counters()).commits;
-    const figure = { scenario: "idle", variant: "1,000 workers", subject: "trunkline" };
-    // The counters were read once more `countersSettled` later, and by statements of their own.
-    const took = (after.at - before.at) / 1_000;
-    const counted = (performance.now() - before.at) / 1_000;
-    const share = (name) => [((after[name] - before[name]) / took) * 100];
-    report.add({ ...figure, metric: "transactions", unit: "/s" }, [(commitsAfter - commitsBefore) / counted]);
-    report.add({ ...figure, metric: "CPU, server", unit: "% of a core" }, share("server"));
-    report.add({ ...figure, metric: "CPU, PostgreSQL", unit: "% of a core" }, share("postgres"));
-    report.add({ ...figure, metric: "server memory", unit: "KB/worker" }, [
-      (after.rss - alone.rss) / 1_000 / WORKERS,
-    ]);
-  });
+export async function idle(setting) {
+  await onStage((stage) => workers(setting, stage));
+  await onStage((stage) => bareStreams(setting, stage));
 }
 
-/** Past the bustle of the start, and what PostgreSQL counts has been published. */
-const settle = () => countersSettled();
-
-async function measure(server, database) {
-  const at = performance.now();
-  const { cpuSeconds, rss } = await usage(server.pid);
-  return { at, server: cpuSeconds, rss, postgres: await database.cpuSeconds() };
+async function workers({ postgres, report, options }, stage) {
+  const database = await stage.database(postgres.url);
+  const server = await stage.start(startServer(database.url, { settles: true }));
+  const alone = await server.settledMemory();
+  for (let index = 0; index < PROCESSES; index++) {
+    await stage.start(startProgram("idle-workers", { url: server.url, workers: WORKERS / PROCESSES }));
+  }
+  await pause(SETTLING_MS);
+  const before = await counted(server, database);
+  await pause((options.quick ? QUICK_SECONDS : SECONDS) * 1_000);
+  const after = await counted(server, database);
+  const seconds = (after.at - before.at) / 1_000;
+  const each = (name) => (after[name] - before[name]) / seconds;
+  report.addAll({ ...VARIANT, subject: "trunkline" }, [
+    [
+      // Those of the server each have a transaction of their own.
+      { metric: "statements", unit: "/s", value: each("transactions") },
+      { metric: "CPU, server", unit: "% of a core", value: each("server") * 100 },
+      { metric: "CPU, PostgreSQL", unit: "% of a core", value: each("postgres") * 100 },
+      memoryEach(alone, await server.settledMemory()),
+    ],
+  ]);
 }
+
+async function counted(server, database) {
+  return {
+    at: performance.now(),
+    server: (await usage(server.pid)).cpuSeconds,
+    postgres: await database.cpuSeconds(),
+    transactions: await database.transactions(),
+  };
+}
+
+/** As many connections and streams on the echo, which keeps nothing about them. */
+async function bareStreams({ report }, stage) {
+  const server = await stage.start(startProgram("echo-server", {}));
+  const alone = await server.ask("settledMemory");
+  const { url } = server.ready;
+  for (let index = 0; index < PROCESSES; index++) {
+    await stage.start(startProgram("idle-streams", { url, streams: WORKERS / PROCESSES }));
+  }
+  await server.ask("streams", { count: WORKERS });
+  const { bytes } = await server.ask("settledMemory");
+  report.addAll({ ...VARIANT, subject: "floor" }, [[memoryEach(alone.bytes, bytes)]]);
+}
+
+const memoryEach = (before, after) => ({
+  metric: "server memory, collected",
+  unit: "KB/worker",
+  value: (after - before) / 1_000 / WORKERS,
+});
+
+const pause = (ms) => new Promise((resolve) => setTimeout(resolve, ms));

@@ -1,70 +1,80 @@
 // How long one call takes when nothing else is under way.
 import { countersSettled } from "../stage/database.mjs";
-import { onStage, startOpener, startWorker, trunklineStack } from "../stage/stack.mjs";
+import { onStage, subjectStack, trunkline } from "../stage/stack.mjs";
 import { percentile } from "../statistics.mjs";
+import { byTurns } from "../turns.mjs";
+import { LONE_WARM_UP } from "../warm-up.mjs";
 
 const APART_MS = 20;
-const WARM_UP_CALLS = 200;
+const BACK_TO_BACK_CALLS = 1_000;
+const COUNTED_CALLS = 400;
 
 /** @param {import("../scenarios.mjs").Setting} setting */
 export async function latency(setting) {
-  const { postgres, peers } = setting;
-  await onStage(async (stage) => {
-    const stack = await trunklineStack(stage, postgres, { concurrency: 10 });
-    await warmUp(stack);
-    for (const pauseMs of [0, APART_MS]) await measure(setting, "trunkline", stack, pauseMs);
-    if (!setting.options.quick) await cost(setting, stack);
-  });
-  for (const { module, subject, store } of peers) {
-    await onStage(async (stage) => {
-      const url = await store(stage, postgres);
-      const opener = await startOpener(stage, { module, url, callers: 1 });
-      const worker = await startWorker(stage, { module, url, concurrency: 10 });
-      await warmUp({ opener, worker });
-      await measure(setting, subject, { opener, worker }, APART_MS);
-    });
+  await loneCalls(setting, [trunkline, ...setting.peers]);
+  if (!setting.options.quick) await onStage((stage) => cost(setting, stage));
+}
+
+/**
+ * Calls one at a time; of Trunkline also without a pause between.
+ *
+ * @param {import("../scenarios.mjs").Setting} setting
+ * @param {readonly import("../peers.mjs").Contestant[]} contestants
+ */
+export async function loneCalls(setting, contestants) {
+  const { report, options } = setting;
+  const samples = await byTurns(options.runs, contestants, (contestant) =>
+    onStage(async (stage) => {
+      const stack = await warmStack(setting, stage, contestant);
+      const apart = await timed(stack, { calls: options.loneCalls, pauseMs: APART_MS });
+      if (stack.server === undefined) return { apart };
+      return { apart, backToBack: await timed(stack, { calls: BACK_TO_BACK_CALLS, pauseMs: 0 }) };
+    }),
+  );
+  for (const [{ subject }, each] of samples) {
+    const figure = { scenario: "latency", subject };
+    const backToBack = each.flatMap((sample) => (sample.backToBack === undefined ? [] : [sample.backToBack]));
+    report.addAll({ ...figure, variant: "back to back" }, backToBack);
+    report.addAll(
+      { ...figure, variant: `${APART_MS} ms apart` },
+      each.map(({ apart }) => apart),
+    );
   }
 }
 
-async function warmUp({ opener, worker }) {
-  await opener.ask("latency", { calls: WARM_UP_CALLS, pauseMs: 0 });
-  await worker.ask("starts");
+async function warmStack({ postgres }, stage, contestant) {
+  const stack = await subjectStack(stage, postgres, contestant, { load: "lone", callers: 1 });
+  await stack.opener.ask("callers", LONE_WARM_UP);
+  await stack.worker.ask("starts");
+  return stack;
 }
 
-async function measure({ report, options }, subject, { opener, worker }, pauseMs) {
-  const figures = { start50: [], start99: [], p50: [], p99: [] };
-  const calls = options.quick ? 200 : 400;
-  for (let run = 0; run < options.runs; run++) {
-    const { ms, openedAt } = await opener.ask("latency", { calls, pauseMs });
-    const { times } = await worker.ask("starts");
-    const starts = times.map((time, call) => time - openedAt[call]);
-    figures.start50.push(percentile(starts, 0.5));
-    figures.start99.push(percentile(starts, 0.99));
-    figures.p50.push(percentile(ms, 0.5));
-    figures.p99.push(percentile(ms, 0.99));
-  }
-  const variant = pauseMs === 0 ? "back to back" : `${pauseMs} ms apart`;
-  const figure = { scenario: "latency", variant, subject, unit: "ms" };
-  report.add({ ...figure, metric: "open to start, p50" }, figures.start50);
-  report.add({ ...figure, metric: "open to start, p99" }, figures.start99);
-  report.add({ ...figure, metric: "open to result, p50" }, figures.p50);
-  report.add({ ...figure, metric: "open to result, p99" }, figures.p99);
+async function timed({ opener, worker }, options) {
+  const { ms, openedAt } = await opener.ask("latency", options);
+  const { times } = await worker.ask("starts");
+  const starts = times.map((time, call) => time - openedAt[call]);
+  return [
+    { metric: "open to start, p50", unit: "ms", value: percentile(starts, 0.5) },
+    { metric: "open to start, p99", unit: "ms", value: percentile(starts, 0.99) },
+    { metric: "open to result, p50", unit: "ms", value: percentile(ms, 0.5) },
+    { metric: "open to result, p99", unit: "ms", value: percentile(ms, 0.99) },
+  ];
 }
 
 /** What a lone call costs the database, upkeep included. */
-async function cost({ report }, { opener, database }) {
-  const calls = 400;
+async function cost(setting, stage) {
+  const { opener, database } = await warmStack(setting, stage, trunkline);
   await countersSettled();
   const before = await database.counters();
-  await opener.ask("latency", { calls, pauseMs: APART_MS });
+  await opener.ask("latency", { calls: COUNTED_CALLS, pauseMs: APART_MS });
   await countersSettled();
   const after = await database.counters();
-  const figure = {
-    scenario: "latency",
-    variant: `${APART_MS} ms apart`,
-    subject: "trunkline",
-    unit: "/call",
-  };
-  report.add({ ...figure, metric: "commits, upkeep included" }, [(after.commits - before.commits) / calls]);
-  report.add({ ...figure, metric: "row versions" }, [(after.versions - before.versions) / calls]);
+  const each = (name) => (after[name] - before[name]) / COUNTED_CALLS;
+  const figure = { scenario: "latency", variant: `${APART_MS} ms apart`, subject: "trunkline" };
+  setting.report.addAll(figure, [
+    [
+      { metric: "commits, upkeep included", unit: "/call", value: each("commits") },
+      { metric: "row versions", unit: "/call", value: each("versions") },
+    ],
+  ]);
 }

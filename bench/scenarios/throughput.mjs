@@ -1,126 +1,128 @@
-// How many calls a second, in each of the ways in which one can open many.
+// How many calls a second, in each of the ways in which one can open many. Every sample has a stack of its own.
 import { countersSettled } from "../stage/database.mjs";
-import { cpuOf, onStage, startOpener, startWorker, trunklineStack } from "../stage/stack.mjs";
+import { cpuOf, onStage, subjectStack, trunkline } from "../stage/stack.mjs";
+import { byTurns } from "../turns.mjs";
+import { BATCH_WARM_UP_CALLS, LOAD_WARM_UP_SECONDS } from "../warm-up.mjs";
 
+/** With how many callers the peers are compared. */
+export const COMPARED_CALLERS = 100;
 const IN_FLIGHT = 100;
-const PEER_CALLERS = 100;
-/** Handlers at once where results are not awaited, for every subject. */
-const UNAWAITED_CONCURRENCY = 500;
-const WARM_UP_SECONDS = 2;
+const SECONDS = 4;
+const QUICK_SECONDS = 3;
+const BATCH = 20_000;
+const QUICK_BATCH = 5_000;
 
 /** @param {import("../scenarios.mjs").Setting} setting */
 export async function throughput(setting) {
-  const { peers } = setting;
-  for (const callers of [100, 500, 1_000]) await trunklineCallers(setting, callers);
-  await trunklineUnawaited(setting);
-  for (const peer of peers) await measurePeer(setting, peer);
+  const all = [trunkline, ...setting.peers];
+  await awaited(setting, COMPARED_CALLERS, all);
+  for (const callers of [500, 1_000]) await awaited(setting, callers, [trunklineFor(callers)]);
+  await unawaited(setting, all);
+  await bulk(setting, all);
 }
 
-const callersVariant = (callers) => `${callers.toLocaleString("en")} callers`;
-const seconds = ({ quick }) => (quick ? 3 : 8);
+/** With a handler for every caller. */
+export const trunklineFor = (callers) => ({ ...trunkline, settings: { concurrency: callers } });
+
+const lasting = ({ quick }) => ({ seconds: quick ? QUICK_SECONDS : SECONDS });
+const rate = (value) => ({ metric: "calls", unit: "calls/s", value });
 
 /**
- * Callers that await their results, with what a call costs each process.
+ * Takes samples by turns, each on a fresh stack, and reports them.
+ *
+ * @param {import("../scenarios.mjs").Setting} setting
+ * @param {readonly import("../peers.mjs").Contestant[]} contestants
+ * @param {{ variant: string, load: import("../subjects/subject.mjs").Load, callers: number }} what
+ * @param {(stack: any, run: number) => Promise<import("../report.mjs").Measured[]>} sample
+ */
+async function compare({ postgres, report, options }, contestants, { variant, load, callers }, sample) {
+  const samples = await byTurns(options.runs, contestants, (contestant, run) =>
+    onStage(async (stage) => sample(await subjectStack(stage, postgres, contestant, { load, callers }), run)),
+  );
+  for (const [{ subject }, each] of samples) {
+    report.addAll({ scenario: "throughput", variant, subject }, each);
+  }
+}
+
+/**
+ * Callers that await their results; of Trunkline also what a call costs each process and the database.
  *
  * @param {import("../scenarios.mjs").Setting} setting
  * @param {number} callers
+ * @param {readonly import("../peers.mjs").Contestant[]} contestants
  */
-export async function trunklineCallers({ postgres, report, options }, callers) {
-  await onStage(async (stage) => {
-    const stack = await trunklineStack(stage, postgres, { callers, concurrency: callers });
-    await stack.opener.ask("callers", { seconds: WARM_UP_SECONDS });
-    const samples = [];
-    for (let run = 0; run < options.runs; run++) samples.push(await costedRun(stack, options));
-    const figures = { scenario: "throughput", variant: callersVariant(callers), subject: "trunkline" };
-    for (const { metric, unit } of samples[0]) {
-      const values = samples.map((sample) => sample.find((each) => each.metric === metric).value);
-      report.add({ ...figures, metric, unit }, values);
-    }
+export async function awaited(setting, callers, contestants) {
+  const { options } = setting;
+  const variant = `${callers.toLocaleString("en")} callers`;
+  await compare(setting, contestants, { variant, load: "awaited", callers }, async (stack, run) => {
+    const { opener, server } = stack;
+    await opener.ask("callers", { seconds: LOAD_WARM_UP_SECONDS });
+    const work = () => opener.ask("callers", lasting(options));
+    if (server !== undefined) return costed(stack, work, !options.quick && run === options.runs - 1);
+    const { calls, seconds } = await work();
+    return [rate(calls / seconds)];
   });
 }
 
-async function costedRun(stack, options) {
-  const { opener, database } = stack;
-  const counted = await counters(database, options);
+/** A rate with its costs; those that PostgreSQL counts, which are slow to be seen, only where that is asked. */
+async function costed(stack, work, isCounted) {
+  const counters = async () => {
+    if (!isCounted) return {};
+    await countersSettled();
+    return stack.database.counters();
+  };
+  const countedBefore = await counters();
   const before = await cpuOf(stack);
-  const { calls, seconds: took } = await opener.ask("callers", { seconds: seconds(options) });
+  const { calls, seconds } = await work();
   const after = await cpuOf(stack);
-  const counts = await counters(database, options);
+  const counted = await counters();
   const cpu = Object.keys(after).map((name) => ({
     metric: `CPU, ${name}`,
     unit: "µs/call",
     value: ((after[name] - before[name]) / calls) * 1e6,
   }));
-  const stored = Object.keys(counts).map((name) => ({
+  const stored = Object.keys(counted).map((name) => ({
     metric: { versions: "row versions", commits: "commits", wal: "WAL" }[name],
     unit: name === "wal" ? "B/call" : "/call",
-    value: (counts[name] - counted[name]) / calls,
+    value: (counted[name] - countedBefore[name]) / calls,
   }));
-  return [{ metric: "calls", unit: "calls/s", value: calls / took }, ...cpu, ...stored];
-}
-
-/** What PostgreSQL counts, which takes its time to be seen: left out of a quick run. */
-async function counters(database, { quick }) {
-  if (quick) return {};
-  await countersSettled();
-  return database.counters();
-}
-
-async function trunklineUnawaited(setting) {
-  const options = { callers: IN_FLIGHT, concurrency: UNAWAITED_CONCURRENCY };
-  await unawaited(setting, "trunkline", (stage) => trunklineStack(stage, setting.postgres, options));
+  return [rate(calls / seconds), ...cpu, ...stored];
 }
 
 /**
+ * Opens in flight whose results nobody waits for, from the first open to the last result.
+ *
  * @param {import("../scenarios.mjs").Setting} setting
- * @param {import("../peers.mjs").Peer} peer
+ * @param {readonly import("../peers.mjs").Contestant[]} contestants
  */
-async function measurePeer(setting, { module, subject, store }) {
-  const { postgres, report, options } = setting;
-  const start = async (stage, callers, concurrency) => {
-    const url = await store(stage, postgres);
-    const opener = await startOpener(stage, { module, url, callers });
-    const worker = await startWorker(stage, { module, url, concurrency });
-    return { opener, worker };
-  };
-  const rates = [];
-  await onStage(async (stage) => {
-    const { opener } = await start(stage, PEER_CALLERS, PEER_CALLERS);
-    await opener.ask("callers", { seconds: WARM_UP_SECONDS });
-    for (let run = 0; run < options.runs; run++) {
-      const { calls, seconds: took } = await opener.ask("callers", { seconds: seconds(options) });
-      rates.push(calls / took);
-    }
+export async function unawaited(setting, contestants) {
+  const variant = `${IN_FLIGHT} in flight, unawaited`;
+  await compare(setting, contestants, { variant, load: "unawaited", callers: IN_FLIGHT }, async (stack) => {
+    await handled(stack, "opens", { seconds: LOAD_WARM_UP_SECONDS });
+    return [rate(await handled(stack, "opens", lasting(setting.options)))];
   });
-  const variant = callersVariant(PEER_CALLERS);
-  report.add({ scenario: "throughput", variant, subject, metric: "calls", unit: "calls/s" }, rates);
-  await unawaited(setting, subject, (stage) => start(stage, IN_FLIGHT, UNAWAITED_CONCURRENCY));
 }
 
-/** Opens whose results nobody waits for, from the first open to the last result: one by one, and many at once. */
-async function unawaited({ report, options }, subject, start) {
-  const rates = { opens: [], batch: [] };
-  for (let run = 0; run < options.runs; run++) {
-    await onStage(async (stage) => {
-      const stack = await start(stage);
-      await handled(stack, "opens", { seconds: 1 });
-      rates.opens.push(await handled(stack, "opens", { seconds: seconds(options) }));
-      const rate = await handled(stack, "batch", { calls: options.quick ? 5_000 : 20_000 });
-      if (rate !== undefined) rates.batch.push(rate);
-    });
-  }
-  const figure = { scenario: "throughput", subject, metric: "calls", unit: "calls/s" };
-  report.add({ ...figure, variant: `${IN_FLIGHT} in flight, unawaited` }, rates.opens);
-  const batch = `batch of ${options.quick ? "5,000" : "20,000"}`;
-  if (rates.batch.length > 0) report.add({ ...figure, variant: batch }, rates.batch);
+/**
+ * Many at once, from the first open to the last result.
+ *
+ * @param {import("../scenarios.mjs").Setting} setting
+ * @param {readonly import("../peers.mjs").Contestant[]} contestants
+ */
+export async function bulk(setting, contestants) {
+  const calls = setting.options.quick ? QUICK_BATCH : BATCH;
+  const variant = `batch of ${calls.toLocaleString("en")}`;
+  await compare(setting, contestants, { variant, load: "bulk", callers: 1 }, async (stack) => {
+    await handled(stack, "batch", { calls: BATCH_WARM_UP_CALLS });
+    return [rate(await handled(stack, "batch", { calls }))];
+  });
 }
 
 /** Calls a second of a job, from the first open until all have ended. */
 async function handled({ opener, worker }, job, options) {
   const before = (await worker.ask("count")).handled;
   const startedAt = performance.now();
-  const { calls = options.calls, supported = true } = await opener.ask(job, options);
-  if (!supported) return undefined;
+  const { calls = options.calls } = await opener.ask(job, options);
   await worker.ask("reach", { calls: before + calls });
   await opener.ask("drained");
   return calls / ((performance.now() - startedAt) / 1_000);

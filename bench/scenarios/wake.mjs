@@ -2,6 +2,7 @@
 import { startServer } from "../stage/server.mjs";
 import { onStage, startOpener, startWorker } from "../stage/stack.mjs";
 import { percentile } from "../statistics.mjs";
+import { LONE_WARM_UP } from "../warm-up.mjs";
 
 const PAUSE_MS = 50;
 
@@ -13,11 +14,11 @@ export async function wake({ postgres, report, options }) {
     const far = await stage.start(startServer(database.url));
     const worker = await startWorker(stage, { url: far.url, concurrency: 10 });
     const opener = await startOpener(stage, { url: near.url, callers: 1 });
-    await opener.ask("latency", { calls: 50, pauseMs: 0 });
+    await opener.ask("callers", LONE_WARM_UP);
     await worker.ask("starts");
     const figures = { start50: [], start99: [], stored50: [], stored99: [] };
     for (let run = 0; run < options.runs; run++) {
-      const calls = options.quick ? 60 : 300;
+      const calls = options.quick ? 60 : 200;
       const { openedAt, storedAt } = await opener.ask("wake", { calls, pauseMs: PAUSE_MS });
       const { times } = await worker.ask("starts");
       const sinceOpen = times.map((time, call) => time - openedAt[call]);

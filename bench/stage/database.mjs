@@ -7,6 +7,9 @@ const COUNTERS = `SELECT
   (SELECT xact_commit FROM pg_stat_database WHERE datname = current_database())::float AS commits,
   (SELECT wal_bytes FROM pg_stat_wal)::float AS wal`;
 
+const transactionsOf = (name) =>
+  `SELECT (xact_commit + xact_rollback)::float AS count FROM pg_stat_database WHERE datname = '${name}'`;
+
 const CHECKPOINTER = "SELECT pid FROM pg_stat_activity WHERE backend_type = 'checkpointer'";
 
 let made = 0;
@@ -28,14 +31,16 @@ export async function createDatabase(postgresUrl) {
     drop: () => query(postgresUrl, `DROP DATABASE ${name} WITH (FORCE)`),
     /** CPU seconds of all of PostgreSQL's processes, which are on this machine, those that have ended too. */
     cpuSeconds: async () => {
-      const [{ pid: checkpointer }] = await query(url.href, CHECKPOINTER);
+      const [{ pid: checkpointer }] = await query(postgresUrl, CHECKPOINTER);
       const { parent } = await usage(checkpointer);
-      const rows = await query(url.href, "SELECT pid FROM pg_stat_activity");
+      const rows = await query(postgresUrl, "SELECT pid FROM pg_stat_activity");
       // One that has just ended is its parent's to tell.
       const live = await Promise.all(rows.map(({ pid }) => usage(pid).catch(() => ({ cpuSeconds: 0 }))));
       const { cpuSeconds, endedChildrenSeconds } = await usage(parent);
       return live.reduce((sum, each) => sum + each.cpuSeconds, cpuSeconds + endedChildrenSeconds);
     },
+    /** Transactions so far; asked for in another database, so that asking does not count. */
+    transactions: async () => (await query(postgresUrl, transactionsOf(name)))[0].count,
     /** Row versions written, commits and WAL bytes so far; see {@link countersSettled}. */
     counters: async () => (await query(url.href, COUNTERS))[0],
   };

@@ -8,21 +8,24 @@ import { end, nodeOptions } from "./child.mjs";
 const BIN = fileURLToPath(new URL("../../server/bin/trunkline.js", import.meta.url));
 
 const PAUSE_WATCH = new URL("../programs/pause-watch.mjs", import.meta.url).href;
+const MEMORY_WATCH = new URL("../programs/memory-watch.mjs", import.meta.url).href;
 
 /**
  * `trunkline serve` on a free port.
  *
  * @param {string} databaseUrl
- * @param {{ watched?: boolean }} [options] `watched`: its pauses can be asked for, which costs it a little.
+ * @param {{ watched?: boolean, settles?: boolean }} [options] `watched`: its pauses can be asked for, which costs it a
+ *   little; `settles`: its memory without garbage can.
  */
-export async function startServer(databaseUrl, { watched = false } = {}) {
-  const watch = watched ? ["--import", PAUSE_WATCH] : [];
+export async function startServer(databaseUrl, { watched = false, settles = false } = {}) {
+  const watches = [...(watched ? [PAUSE_WATCH] : []), ...(settles ? [MEMORY_WATCH] : [])];
+  const watch = watches.flatMap((file) => ["--import", file]);
   const child = spawn(
     process.execPath,
     [...nodeOptions(), ...watch, BIN, "serve", "--insecure", "--port", "0", "--log-level", "error"],
     {
       env: { ...process.env, DATABASE_URL: databaseUrl, TRUNKLINE_ROOT_KEY: "" },
-      stdio: ["ignore", "pipe", "inherit", ...(watched ? [/** @type {const} */ ("ipc")] : [])],
+      stdio: ["ignore", "pipe", "inherit", ...(watches.length > 0 ? [/** @type {const} */ ("ipc")] : [])],
     },
   );
   const lines = createInterface({ input: child.stdout });
@@ -40,6 +43,12 @@ export async function startServer(databaseUrl, { watched = false } = {}) {
       child.send("pause?");
       const [{ longestMs }] = await once(child, "message");
       return longestMs;
+    },
+    /** Its bytes in memory after it was made to collect its garbage. */
+    settledMemory: async () => {
+      child.send("memory?");
+      const [{ bytes }] = await once(child, "message");
+      return bytes;
     },
     stop: () => end(child),
   };

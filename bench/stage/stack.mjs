@@ -55,6 +55,26 @@ export async function onStage(work) {
 const TRUNKLINE = "subjects/trunkline.mjs";
 
 /**
+ * A server on a fresh database.
+ *
+ * @param {Stage} stage
+ * @param {{ url: string }} postgres
+ * @param {{ watched?: boolean }} [options]
+ */
+async function trunklinePlace(stage, postgres, { watched = false } = {}) {
+  const database = await stage.database(postgres.url);
+  const server = await stage.start(startServer(database.url, { watched }));
+  return { url: server.url, database, server };
+}
+
+/**
+ * Trunkline as one of those that are compared.
+ *
+ * @type {import("../peers.mjs").Contestant}
+ */
+export const trunkline = { subject: "trunkline", module: TRUNKLINE, prepare: trunklinePlace };
+
+/**
  * Trunkline on a fresh database: a server, a worker, an opener.
  *
  * @param {Stage} stage
@@ -63,11 +83,27 @@ const TRUNKLINE = "subjects/trunkline.mjs";
  */
 export async function trunklineStack(stage, postgres, options) {
   const { concurrency = 100, callers = 1, hold = false, watched = false } = options;
-  const database = await stage.database(postgres.url);
-  const server = await stage.start(startServer(database.url, { watched }));
+  const { database, server } = await trunklinePlace(stage, postgres, { watched });
   const worker = await startWorker(stage, { module: TRUNKLINE, url: server.url, concurrency, hold });
   const opener = await startOpener(stage, { module: TRUNKLINE, url: server.url, callers });
   return { database, server, worker, opener };
+}
+
+/**
+ * A subject on a fresh store: what it needs, an opener, and a worker with the subject's settings for the load.
+ *
+ * @param {Stage} stage
+ * @param {{ url: string }} postgres
+ * @param {import("../peers.mjs").Contestant} contestant
+ * @param {{ load: import("../subjects/subject.mjs").Load, callers: number }} options
+ */
+export async function subjectStack(stage, postgres, contestant, { load, callers }) {
+  const { module, prepare, settings } = contestant;
+  const place = await prepare(stage, postgres);
+  const config = { module, url: place.url, load, settings };
+  const opener = await startOpener(stage, { ...config, callers });
+  const worker = await startWorker(stage, config);
+  return { ...place, opener, worker };
 }
 
 /** @param {Stage} stage */
