@@ -152,9 +152,14 @@ describe("the documents", () => {
 });
 
 /** The documents of a folder and, below the root, of its folders. */
+/** What others put there: packages, environments, what a build made. */
+const NOT_OURS = /(^|\/)(node_modules|\.venv|\.pytest_cache|target|gen)\//;
+
 async function documentsIn(folder: string): Promise<string[]> {
   const names = await readdir(join(ROOT, folder), { recursive: folder !== "" });
-  return names.filter((name) => name.endsWith(".md")).map((name) => join(folder, name));
+  return names
+    .filter((name) => name.endsWith(".md") && !NOT_OURS.test(name))
+    .map((name) => join(folder, name));
 }
 
 async function isThere(document: string, link: string): Promise<boolean> {

@@ -1,12 +1,12 @@
 import { isEnded, type Call, type CallRef } from "../core/call.js";
-import { loadCalls, loadRecords } from "../store/calls-read.js";
+import { loadCalls, seeCalls } from "../store/calls-read.js";
 import type { Database } from "../store/database.js";
 import type { Instant } from "../store/rows.js";
 import type { Outcome } from "./delivery.js";
 
-/** Calls of one look: without their payloads they are small. */
+/** Calls of one look, which brings small results only. */
 const LOOK_CHUNK = 1_000;
-/** Results that are read at once: each may have a mebibyte. */
+/** Large results that are read at once: each may have a mebibyte. */
 const RESULT_CHUNK = 32;
 
 /** A call that was looked at. */
@@ -17,32 +17,41 @@ export interface LookedAt {
   readonly outcome: Outcome | null;
 }
 
+interface Ended {
+  readonly ref: CallRef;
+  readonly endedAt: Instant | null;
+}
+
 /**
  * Looks at calls as they stand, in no order; those that are not there are left out. However many they are, only
- * a few results are in memory at a time.
+ * a few large results are in memory at a time.
  */
 export async function* lookAtCalls(db: Database, refs: readonly CallRef[]): AsyncGenerator<LookedAt> {
   for (let start = 0; start < refs.length; start += LOOK_CHUNK) {
     const chunk = refs.slice(start, start + LOOK_CHUNK);
-    const ended: { readonly ref: CallRef; readonly endedAt: Instant | null }[] = [];
-    for (const [index, record] of (await loadRecords(db, chunk, { payloads: false })).entries()) {
+    const cut: Ended[] = [];
+    for (const [index, seen] of (await seeCalls(db, chunk)).entries()) {
       const ref = chunk[index];
-      if (record === null || ref === undefined) continue;
-      if (isEnded(record.call)) ended.push({ ref, endedAt: record.endedAt });
-      else yield { ref, call: record.call, outcome: null };
+      if (seen === null || ref === undefined) continue;
+      const { call, endedAt } = seen;
+      if (seen.cut) cut.push({ ref, endedAt });
+      else yield { ref, call, outcome: isEnded(call) ? { call, endedAt } : null };
     }
-    for (let first = 0; first < ended.length; first += RESULT_CHUNK) {
-      const part = ended.slice(first, first + RESULT_CHUNK);
-      const calls = await loadCalls(
-        db,
-        part.map(({ ref }) => ref),
-      );
-      for (const [index, { ref, endedAt }] of part.entries()) {
-        const call = calls[index];
-        if (call !== null && call !== undefined && isEnded(call)) {
-          yield { ref, call, outcome: { call, endedAt } };
-        }
-      }
+    yield* readResults(db, cut);
+  }
+}
+
+async function* readResults(db: Database, ended: readonly Ended[]): AsyncGenerator<LookedAt> {
+  for (let start = 0; start < ended.length; start += RESULT_CHUNK) {
+    const chunk = ended.slice(start, start + RESULT_CHUNK);
+    const calls = await loadCalls(
+      db,
+      chunk.map(({ ref }) => ref),
+    );
+    for (const [index, { ref, endedAt }] of chunk.entries()) {
+      const call = calls[index];
+      if (call !== null && call !== undefined && isEnded(call))
+        yield { ref, call, outcome: { call, endedAt } };
     }
   }
 }

@@ -1,7 +1,7 @@
 import type { Call } from "../core/call.js";
 import type { Timers } from "../core/event.js";
 import { DEFAULT_POLICY } from "../core/policy.js";
-import { numberArray, textArray } from "./array-parameter.js";
+import { jsonArray, jsonParameters, numberArray, textArray } from "./array-parameter.js";
 import { findRecords } from "./calls-read.js";
 import type { Database } from "./database.js";
 import { policyToJson, type CallRecord, type Instant } from "./rows.js";
@@ -71,7 +71,7 @@ const INSERT = statement(
     coalesce((i.policy ->> 'maxAttempts')::integer, ${DEFAULT_POLICY.maxAttempts}),
     coalesce((i.policy ->> 'heartbeatTimeoutMs')::bigint, ${DEFAULT_POLICY.heartbeatTimeoutMs}),
     coalesce((i.policy ->> 'detachGraceMs')::bigint, ${DEFAULT_POLICY.detachGraceMs}),
-    i.priority, i.traceparent, i.input, 1,
+    i.priority, i.traceparent, coalesce($23::json, i.input), 1,
     CASE WHEN i.session IS NOT NULL AND s.id IS NULL THEN 'queued' ELSE i.state END,
     CASE WHEN i.session IS NOT NULL AND s.id IS NULL THEN 0 ELSE i.attempt END,
     CASE WHEN i.session IS NOT NULL AND s.id IS NULL THEN 0 ELSE i.spent END,
@@ -177,6 +177,7 @@ async function explainMissing(
 }
 
 function insertValues(rows: readonly NewCallRow[]): unknown[] {
+  const [inputs, onlyInput] = jsonParameters(rows.map(({ inputJson }) => inputJson));
   return [
     numberArray(rows.map(({ call }) => call.projectId)),
     textArray(rows.map(({ call }) => call.runId)),
@@ -186,10 +187,10 @@ function insertValues(rows: readonly NewCallRow[]): unknown[] {
     textArray(rows.map(({ call }) => call.namespace)),
     textArray(rows.map(({ call }) => call.tool)),
     textArray(rows.map(({ toolset }) => toolset)),
-    textArray(rows.map(({ call }) => policyToJson(call.policy))),
+    jsonArray(rows.map(({ call }) => policyToJson(call.policy))),
     numberArray(rows.map(({ priority }) => priority)),
     textArray(rows.map(({ traceparent }) => traceparent)),
-    textArray(rows.map(({ inputJson }) => inputJson)),
+    inputs,
     textArray(rows.map(({ call }) => call.state)),
     numberArray(rows.map(({ call }) => call.attempt)),
     numberArray(rows.map(({ call }) => call.spent)),
@@ -200,6 +201,7 @@ function insertValues(rows: readonly NewCallRow[]): unknown[] {
     numberArray(rows.map(({ timers }) => timerMs(timers.attempt))),
     numberArray(rows.map(({ timers }) => timerMs(timers.total))),
     numberArray(rows.map(({ timers }) => timerMs(timers.defer))),
+    onlyInput,
   ];
 }
 

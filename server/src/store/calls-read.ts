@@ -3,12 +3,14 @@ import { numberArray, textArray } from "./array-parameter.js";
 import type { Database } from "./database.js";
 import {
   BARE_RECORD_COLUMNS,
+  CALL_BUT_RESULT,
   CALL_COLUMNS,
   RECORD_COLUMNS,
   toCall,
   toRecord,
   type CallRecord,
   type CallRow,
+  type Instant,
   type RecordRow,
 } from "./rows.js";
 import { lookUpCall, LOOK_UP_RUN, statement } from "./statement.js";
@@ -76,6 +78,39 @@ export async function loadRecords(
 ): Promise<(CallRecord | null)[]> {
   const load = payloads ? LOAD_RECORDS : LOAD_BARE_RECORDS;
   return inPlace(await db.query<Numbered<RecordRow>>(load, refValues(refs)), refs.length, toRecord);
+}
+
+/** A call as {@link seeCalls} finds it. */
+export interface SeenCall {
+  readonly call: Call;
+  readonly endedAt: Instant | null;
+  /** Its result is too large for this, and stays empty here. */
+  readonly cut: boolean;
+}
+
+/** Results up to this size are small. */
+const SMALL_BYTES = 8_192;
+
+/** The size that a result is stored in comes first: it is not fetched for that. */
+const SEE = statement(
+  "calls_see",
+  `SELECT i.n::integer AS n, ${CALL_BUT_RESULT}, micros(c.ended_at) AS ended_at,
+    CASE WHEN s.small THEN c.result END AS result, c.result IS NOT NULL AND NOT s.small AS cut
+  ${BY_REFS}
+  CROSS JOIN LATERAL (
+    SELECT CASE
+      WHEN pg_column_size(c.result) <= ${SMALL_BYTES} THEN octet_length(c.result::text) <= ${SMALL_BYTES}
+      ELSE false
+    END AS small
+  ) s`,
+);
+
+type SeenRow = Numbered<CallRow> & { readonly ended_at: Instant | null; readonly cut: boolean };
+
+/** Calls as they stand, with results that are small; null where there is none. One statement. */
+export async function seeCalls(db: Database, refs: readonly CallRef[]): Promise<(SeenCall | null)[]> {
+  const rows = await db.query<SeenRow>(SEE, refValues(refs));
+  return inPlace(rows, refs.length, (row) => ({ call: toCall(row), endedAt: row.ended_at, cut: row.cut }));
 }
 
 /** The ids of calls named by their keys; null where there is none. */

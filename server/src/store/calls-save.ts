@@ -1,6 +1,6 @@
 import { isEnded, type Call, type CallRef } from "../core/call.js";
 import type { Change } from "../core/event.js";
-import { booleanArray, numberArray, textArray } from "./array-parameter.js";
+import { booleanArray, jsonArray, jsonParameters, numberArray, textArray } from "./array-parameter.js";
 import type { Database } from "./database.js";
 import { failureToJson, tokensToJson, type Instant } from "./rows.js";
 import { sameCall, statement } from "./statement.js";
@@ -45,7 +45,7 @@ const END = statement(
     state = i.state,
     claim_standing = i.standing,
     backing_off = false,
-    result = i.result,
+    result = coalesce($11::json, i.result),
     failure = i.failure,
     attempts = CASE
       WHEN i.failed THEN with_attempt(c.attempts, c.attempt, c.worker, c.claimed_at, i.failure)
@@ -65,13 +65,15 @@ const END = statement(
 export async function endCalls(db: Database, items: readonly SaveItem[]): Promise<SaveOutcome[]> {
   const order = lockOrder(items);
   const sorted = order.map(({ item }) => item);
+  const [results, onlyResult] = jsonParameters(sorted.map(({ change }) => resultOf(change.next)));
   const rows = await db.query<{ readonly n: number; readonly ended_at: Instant }>(END, [
     ...guardValues(sorted),
     textArray(sorted.map(({ change }) => change.next.state)),
     textArray(sorted.map(({ change }) => change.next.claim?.standing ?? null)),
-    textArray(sorted.map(({ change }) => resultOf(change.next))),
-    textArray(sorted.map(({ change }) => failureOf(change.next))),
+    results,
+    jsonArray(sorted.map(({ change }) => failureOf(change.next))),
     booleanArray(sorted.map(({ change }) => change.failedAttempt !== null)),
+    onlyResult,
   ]);
   const outcomes = new Array<SaveOutcome>(items.length).fill(STALE);
   for (const { n, ended_at: endedAt } of rows) {
@@ -193,9 +195,9 @@ function saveValues(items: readonly SaveItem[]): unknown[] {
     booleanArray(nexts.map(({ claim }) => claim?.accepted ?? false)),
     numberArray(nexts.map(({ claim }) => claim?.session ?? null)),
     textArray(nexts.map(({ claim }) => claim?.worker ?? null)),
-    textArray(nexts.map(({ tokens }) => tokensToJson(tokens))),
+    jsonArray(nexts.map(({ tokens }) => tokensToJson(tokens))),
     booleanArray(items.map(isNewlyClaimed)),
-    textArray(
+    jsonArray(
       items.map(({ change }) =>
         change.failedAttempt === null ? null : failureToJson(change.failedAttempt.failure),
       ),
@@ -294,6 +296,6 @@ export async function saveProgress(db: Database, items: readonly ProgressItem[])
     textArray(sorted.map(({ ref }) => ref.runId)),
     numberArray(sorted.map(({ ref }) => ref.seq)),
     textArray(sorted.map(({ claimId }) => claimId)),
-    textArray(sorted.map(({ progressJson }) => progressJson)),
+    jsonArray(sorted.map(({ progressJson }) => progressJson)),
   ]);
 }

@@ -51,14 +51,27 @@ export async function takeDue(db: Database, limit: number): Promise<DueCall[]> {
 
 const NEXT = statement(
   "due_next",
-  `SELECT ceil(extract(epoch FROM least(
-      (SELECT min(due_at) FROM calls WHERE due_at IS NOT NULL),
-      (SELECT min(due_at) FROM runs WHERE due_at IS NOT NULL)
-    ) - now()) * 1000)::bigint AS ms`,
+  `SELECT
+    ceil(extract(epoch FROM (SELECT min(due_at) FROM calls WHERE due_at IS NOT NULL) - now()) * 1000)::bigint
+      AS calls_ms,
+    ceil(extract(epoch FROM (SELECT min(due_at) FROM runs WHERE due_at IS NOT NULL) - now()) * 1000)::bigint
+      AS runs_ms`,
 );
 
-/** Milliseconds until the next call or run is due, 0 when one is already; null when none ever will be. */
-export async function nextDue(db: Database): Promise<number | null> {
-  const [row] = await db.query<{ readonly ms: number | null }>(NEXT, []);
-  return row === undefined || row.ms === null ? null : Math.max(0, row.ms);
+/** Milliseconds until something is due, 0 when it is already; Infinity when nothing ever will be. */
+export interface NextDue {
+  readonly callsMs: number;
+  readonly runsMs: number;
+}
+
+/** When the next call and the next run are due. */
+export async function nextDue(db: Database): Promise<NextDue> {
+  const [row] = await db.query<{ readonly calls_ms: number | null; readonly runs_ms: number | null }>(
+    NEXT,
+    [],
+  );
+  return {
+    callsMs: Math.max(0, row?.calls_ms ?? Infinity),
+    runsMs: Math.max(0, row?.runs_ms ?? Infinity),
+  };
 }

@@ -26,6 +26,8 @@ export interface Hello {
   readonly intervalMs: number;
   /** Whether this node has an open stream of the session. */
   readonly streamOpenHere: boolean;
+  /** It comes with a request, and no stream: no node holds the session, and its claims live by its heartbeats alone. */
+  readonly polls?: boolean;
 }
 
 /** What a hello came to. */
@@ -100,12 +102,12 @@ const LOCK = statement(
 const PLACE = statement(
   "session_place",
   `INSERT INTO sessions (project_id, session_id, namespace, nonce, node_id, worker, sdk, tools, toolset,
-    hello_number, epoch, state)
+    hello_number, state, epoch, detached_at)
   SELECT i.project_id, i.session_id, i.namespace, i.nonce, i.node_id, i.worker, i.sdk, i.tools::text[], i.toolset,
-    i.hello_number, 1, 'attached'
+    i.hello_number, i.state, 1, CASE i.state WHEN 'attached' THEN NULL ELSE now() END
   FROM unnest($1::integer[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[], $8::text[],
-      $9::text[], $10::bigint[])
-    AS i (project_id, session_id, namespace, nonce, node_id, worker, sdk, tools, toolset, hello_number)
+      $9::text[], $10::bigint[], $11::session_state[])
+    AS i (project_id, session_id, namespace, nonce, node_id, worker, sdk, tools, toolset, hello_number, state)
   ON CONFLICT DO NOTHING
   RETURNING project_id, session_id, namespace, id, epoch`,
 );
@@ -114,10 +116,11 @@ const MOVE = statement(
   "session_move",
   `UPDATE sessions s SET nonce = i.nonce, node_id = i.node_id, worker = i.worker, sdk = i.sdk,
     tools = i.tools::text[], toolset = i.toolset, hello_number = i.hello_number,
-    epoch = s.epoch + 1, state = 'attached', detached_at = NULL, last_heard_at = now()
+    state = i.state, epoch = s.epoch + 1, last_heard_at = now(),
+    detached_at = CASE i.state WHEN 'attached' THEN NULL ELSE now() END
   FROM unnest($1::integer[], $2::bigint[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[], $8::text[],
-      $9::bigint[])
-    AS i (project_id, id, nonce, node_id, worker, sdk, tools, toolset, hello_number)
+      $9::bigint[], $10::session_state[])
+    AS i (project_id, id, nonce, node_id, worker, sdk, tools, toolset, hello_number, state)
   WHERE ${sameSession("s", "i")} AND s.project_id = i.project_id
   RETURNING s.id, s.epoch`,
 );
@@ -213,11 +216,7 @@ async function move(
   const ids = numberArray(moving.map(([, { id }]) => id));
   const moved = await tx.query<MovedRow>(MOVE, [projects, ids, ...factValues(hellos)]);
   const epochs = new Map(moved.map(({ id, epoch }) => [id, epoch]));
-  const claims = new Map<number, Call[]>(moving.map(([, { id }]) => [id, []]));
-  for (const row of await tx.query<CallRow>(CLAIMS, [projects, ids])) {
-    const call = toCall(row);
-    if (call.claim !== null) claims.get(call.claim.session)?.push(call);
-  }
+  const claims = await liveClaims(tx, projects, ids);
   for (const [hello, { id, nonce }] of moving) {
     outcomes.set(hello, {
       type: "ok",
@@ -227,6 +226,24 @@ async function move(
       claims: claims.get(id) ?? [],
     });
   }
+}
+
+/** All live claims of sessions, by the sessions' numbers. Projects and numbers are arrays of one length. */
+export async function liveClaims(
+  db: Database,
+  projects: string,
+  numbers: string,
+): Promise<ReadonlyMap<number, readonly Call[]>> {
+  const claims = new Map<number, Call[]>();
+  for (const row of await db.query<CallRow>(CLAIMS, [projects, numbers])) {
+    const call = toCall(row);
+    if (call.claim === null) continue;
+    const { session } = call.claim;
+    const others = claims.get(session);
+    if (others === undefined) claims.set(session, [call]);
+    else others.push(call);
+  }
+  return claims;
 }
 
 function keyOf({ scope, sessionId }: Hello): string {
@@ -251,6 +268,7 @@ function factValues(hellos: readonly Hello[]): unknown[] {
     textArray(hellos.map(({ tools }) => textArray(tools))),
     textArray(hellos.map(({ toolset }) => toolset)),
     numberArray(hellos.map(({ helloNumber }) => helloNumber)),
+    textArray(hellos.map(({ polls }) => (polls === true ? "silent" : "attached"))),
   ];
 }
 

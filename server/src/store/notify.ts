@@ -46,6 +46,8 @@ const DEFAULT_PROBE_MS = 5_000;
 const RECONNECT_MS = 1_000;
 const CONNECT_TIMEOUT_MS = 5_000;
 const FIRST_PROBE_MS = 3_000;
+/** How long a probe may take before what others send is no longer relied on. */
+const PROBE_GRACE_MS = 1_000;
 
 /**
  * Listens for hints on a connection of its own. A connection can die without a word, and a pooler can swallow
@@ -57,11 +59,18 @@ export class HintListener {
   #client: pg.Client | null = null;
   #timer: NodeJS.Timeout | null = null;
   #unanswered = 0;
+  #answeredAt = -Infinity;
   #onProbe: (() => void) | null = null;
   #stopped = false;
 
   constructor(options: HintListenerOptions) {
     this.#options = { probeMs: DEFAULT_PROBE_MS, ...options };
+  }
+
+  /** Whether what others send arrives: the last probe came back, and the next is not overdue. */
+  get hears(): boolean {
+    if (this.#client === null) return false;
+    return performance.now() - this.#answeredAt <= this.#options.probeMs + PROBE_GRACE_MS;
   }
 
   /**
@@ -132,6 +141,7 @@ export class HintListener {
     }
     this.#client = client;
     this.#unanswered = 0;
+    this.#answeredAt = -Infinity;
     this.#options.onGap();
     return client;
   }
@@ -151,6 +161,7 @@ export class HintListener {
     }
     if (hint.node === this.#options.nodeId) {
       this.#unanswered = 0;
+      this.#answeredAt = performance.now();
       this.#onProbe?.();
       return;
     }

@@ -104,7 +104,8 @@ export interface RecordRow extends CallRow {
   readonly attempts: string | null;
 }
 
-const CALL_BUT_RESULT = `c.project_id, c.run_id, c.seq, c.key, c.turn, c.namespace, c.tool, c.executor, c.policy,
+/** What the state machine needs of a call but for its result; its table is named `c`. */
+export const CALL_BUT_RESULT = `c.project_id, c.run_id, c.seq, c.key, c.turn, c.namespace, c.tool, c.executor, c.policy,
   c.version, c.attempt, c.spent, c.failures, c.losses, c.offers, c.tokens, c.state, c.backing_off,
   c.claim_id, c.claim_standing, c.claim_accepted, c.session, c.worker, c.failure`;
 

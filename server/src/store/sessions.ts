@@ -1,8 +1,9 @@
 import { numberArray, textArray } from "./array-parameter.js";
 import type { Database } from "./database.js";
-import { raiseFloor } from "./nodes.js";
+import { isAlive, raiseFloor } from "./nodes.js";
 import { sameSession, statement } from "./statement.js";
 
+export { hearSessions, type Heard, type SignOfLife } from "./heard.js";
 export { helloSessions, type Hello, type HelloOutcome } from "./hello.js";
 export { lapsedClaims, sessionClaims } from "./leases.js";
 export { aliveNodes, registerNode, removeNode } from "./nodes.js";
@@ -26,34 +27,45 @@ const RENEW = statement(
   ), node AS (
     INSERT INTO nodes (id, name, interval_ms) VALUES ($1, '', $2)
     ON CONFLICT (id) DO UPDATE SET renewed_at = now(), interval_ms = $2
+  ), renewed AS (
+    UPDATE sessions s SET
+      last_heard_at = greatest(s.last_heard_at, now() - i.heard_ms * interval '1 millisecond')
+    FROM unnest($3::bigint[], $4::integer[], $5::bigint[]) AS i (id, epoch, heard_ms)
+    WHERE ${sameSession("s", "i")} AND s.epoch = i.epoch AND s.node_id = $1
+    RETURNING s.id
+  ), others AS (
+    SELECT EXISTS (SELECT FROM nodes n WHERE n.id <> $1 AND ${isAlive("$2::bigint")}) AS alive
   )
-  UPDATE sessions s SET
-    last_heard_at = greatest(s.last_heard_at, now() - i.heard_ms * interval '1 millisecond')
-  FROM unnest($3::bigint[], $4::integer[], $5::bigint[]) AS i (id, epoch, heard_ms)
-  WHERE ${sameSession("s", "i")} AND s.epoch = i.epoch AND s.node_id = $1
-  RETURNING s.id`,
+  SELECT r.id, o.alive AS others_alive FROM others o LEFT JOIN renewed r ON true`,
 );
 
-/**
- * Renews a node and its sessions, in one statement, and raises the lease floor where no node was alive.
- *
- * @returns the numbers of those sessions that are still this node's, in that epoch
- */
+/** What a renewal found. */
+export interface Renewed {
+  /** The numbers of those sessions that are still this node's, in that epoch. */
+  readonly kept: readonly number[];
+  /** Whether another node was renewed within three intervals. */
+  readonly othersAlive: boolean;
+}
+
+/** Renews a node and its sessions, in one statement, and raises the lease floor where no node was alive. */
 export async function renewSessions(
   db: Database,
   nodeId: string,
   intervalMs: number,
   items: readonly Renewal[],
-): Promise<number[]> {
+): Promise<Renewed> {
   const sorted = [...items].sort((a, b) => a.number - b.number);
-  const rows = await db.query<{ readonly id: number }>(RENEW, [
+  const rows = await db.query<{ readonly id: number | null; readonly others_alive: boolean }>(RENEW, [
     nodeId,
     intervalMs,
     numberArray(sorted.map(({ number }) => number)),
     numberArray(sorted.map(({ epoch }) => epoch)),
     numberArray(sorted.map(({ heardMsAgo }) => Math.max(0, Math.round(heardMsAgo)))),
   ]);
-  return rows.map(({ id }) => id);
+  return {
+    kept: rows.flatMap(({ id }) => id ?? []),
+    othersAlive: rows[0]?.others_alive === true,
+  };
 }
 
 /**
