@@ -11,6 +11,14 @@ export default defineConfig({
     // Tests read the sources, so that a stale build cannot pass; test/package looks at what is built.
     alias: [
       { find: /^@trunkline\/proto\/health$/, replacement: source("gen/src/grpc/health/v1/health_pb.ts") },
+      {
+        find: /^@trunkline\/proto\/reflection$/,
+        replacement: source("gen/src/grpc/reflection/v1/reflection_pb.ts"),
+      },
+      {
+        find: /^@trunkline\/proto\/reflection-v1alpha$/,
+        replacement: source("gen/src/grpc/reflection/v1alpha/reflection_pb.ts"),
+      },
       { find: /^@trunkline\/proto\/(.+)$/, replacement: source("gen/src/trunkline/v1/$1_pb.ts") },
       { find: /^@trunkline\/sdk$/, replacement: source("client/src/index.ts") },
       { find: /^trunkline$/, replacement: source("server/src/index.ts") },

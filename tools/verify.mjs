@@ -16,6 +16,7 @@ const STEPS = [
   ["protocol: lint", "buf", "lint"],
   ["protocol: format", "buf", "format", "--diff", "--exit-code"],
   ["protocol: breaking changes", "node", "tools/buf-breaking.mjs"],
+  ["protocol: breaking changes since each release", "node", "tools/buf-releases.mjs"],
   ["generated code is fresh", "node", "tools/check-generated.mjs"],
   ["package: gen", "publint", "run", "--strict", "gen"],
   ["package: client", "publint", "run", "--strict", "client"],

@@ -58,8 +58,8 @@ const POOLER_FOUND = `notifications do not arrive, as behind a pooler in transac
 const DEFAULT_PORT = 7788;
 const DEFAULT_HEARTBEAT_MS = 5_000;
 const DEFAULT_CONNECTIONS = 10;
-/** One for hellos, one for the ends of streams, and one that is always free for the renewal. */
-const UPKEEP_CONNECTIONS = 3;
+/** One for hellos, one for other signs of life, one for the ends of streams, and one always free for the renewal. */
+const UPKEEP_CONNECTIONS = 4;
 const LEAST_UPKEEP_TIMEOUT_MS = 2_000;
 const DEFAULT_GRACE_MS = 5_000;
 const LEAVING_MS = 1_000;
@@ -108,7 +108,8 @@ export async function startServer(options: ServerOptions): Promise<Server> {
   try {
     for (const warning of await checkDurability(db)) log.warn(warning);
     await registerNode(upkeep, nodeId, "", heartbeatIntervalMs);
-    exchange = new Exchange({ db, upkeep, nodeId, heartbeatIntervalMs, onError });
+    const hearsHints = (): boolean => listener.hears;
+    exchange = new Exchange({ db, upkeep, nodeId, heartbeatIntervalMs, hearsHints, onError });
     tellOutages(exchange, log, [db, upkeep]);
     await exchange.hints.greet();
     return await serve(options, exchange, onError, close);

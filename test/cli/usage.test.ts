@@ -20,6 +20,7 @@ const COMMANDS = [
   "settle",
   "complete",
   "fail",
+  "conformance",
 ];
 
 /** A port that nobody listens on: the discard service's. */

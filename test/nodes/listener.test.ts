@@ -29,8 +29,10 @@ test("a listening connection that became a black hole is replaced, and what was 
   });
   const db = openDatabase({ url: database.url, maxConnections: 1, onError: (error) => errors.push(error) });
   try {
+    expect(listener.hears).toBe(false);
     expect(await listener.start()).toBe(true);
     expect(gaps).toBe(1);
+    expect(listener.hears).toBe(true);
     const ended = (id: string): Hint => ({ node: "other", queued: [], ended: [id] });
     await sendHint(db, ended("first"));
     await hints.first("a hint", (hint) => hint.ended?.[0] === "first");
@@ -38,16 +40,19 @@ test("a listening connection that became a black hole is replaced, and what was 
     proxy.strand();
     // It goes nowhere; the catch-up makes up for it.
     await sendHint(db, ended("missed"));
+    await until("the listener is no longer relied on", () => !listener.hears);
     await until("the listener has found out and connected anew", () => gaps === 2);
     // Three probes, a pause of at most a second and a half, and room for a busy machine.
     expect(performance.now() - strandedAt).toBeLessThan(3 * PROBE_MS + 1_500 + 3_000);
     await sendHint(db, ended("after"));
     await hints.first("a hint", (hint) => hint.ended?.[0] === "after");
     expect(hints.all.map((hint) => hint.ended?.[0])).toEqual(["first", "after"]);
+    await until("it is relied on again", () => listener.hears);
     expect(String(errors)).toMatch(/no longer delivers/);
     expect(errors).toHaveLength(1);
   } finally {
     await listener.stop();
+    expect(listener.hears).toBe(false);
     await db.close();
   }
 });

@@ -86,6 +86,8 @@ describe("an empty folder", () => {
     expect(namesOf("@trunkline/proto/call", empty)).toContain("CallService");
     expect(namesOf("@trunkline/proto/worker", empty)).toContain("WorkerService");
     expect(namesOf("@trunkline/proto/health", empty)).toContain("Health");
+    expect(namesOf("@trunkline/proto/reflection", empty)).toContain("ServerReflection");
+    expect(namesOf("@trunkline/proto/reflection-v1alpha", empty)).toContain("ServerReflection");
   });
 
   test("with the server in it can import the server and run its command", () => {

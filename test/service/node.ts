@@ -23,6 +23,8 @@ export interface NodeOptions {
   readonly databaseUrl?: string;
   /** Default: those of a listener. */
   readonly timeouts?: ListenerOptions["timeouts"];
+  /** The one key that it asks for. Default: it asks for none. */
+  readonly rootKey?: string;
 }
 
 type Spec = NonNullable<Parameters<Client<typeof CallService>["openCalls"]>[0]["calls"]>[number];
@@ -63,7 +65,7 @@ export class TestNode {
   }
 
   static async start(database: TestDatabase, options: NodeOptions = {}): Promise<TestNode> {
-    const { heartbeatIntervalMs = 200, databaseUrl = database.url, timeouts } = options;
+    const { heartbeatIntervalMs = 200, databaseUrl = database.url, timeouts, rootKey = null } = options;
     const faults: unknown[] = [];
     const onError = (error: unknown): void => void faults.push(error);
     const db = openDatabase({ url: databaseUrl, maxConnections: 5, onError });
@@ -72,7 +74,7 @@ export class TestNode {
     const exchange = new Exchange({ db, nodeId, heartbeatIntervalMs, onError });
     const maintenance = new Maintenance({ exchange, retentionMs: null, onError });
     const deps = serviceDeps(exchange, onError);
-    const auth = { rootKey: null, insecure: true };
+    const auth = { rootKey, insecure: rootKey === null };
     const handler = serviceHandler(deps, auth, () => true);
     const listener = await listen({
       host: "127.0.0.1",

@@ -83,6 +83,12 @@ export const LAYERS = [
     why: "embedded only starts a PostgreSQL: it knows nothing of the server that will use it",
   },
   {
+    from: `${src}conformance/`,
+    files: [core, `${src}conformance/`],
+    packages: (name) => isPlain(name) || isWire(name),
+    why: "the conformance kit plays a server's part by itself: what it judges must not be our own code",
+  },
+  {
     from: `${src}cli/`,
     files: [src],
     packages: (name) => isPlain(name) || isSdk(name),

@@ -29,6 +29,12 @@ export class Output {
     this.#out.write(`${printable(text)}\n`);
   }
 
+  /** A line about something that was tried, which begins with how it went. */
+  verdict(passed: boolean, text: string): void {
+    const { green, red } = coloursOf(this.#out);
+    this.#out.write(`${passed ? green("passed") : red("FAILED")} ${printable(text)}\n`);
+  }
+
   /** JSON text as it is; on a terminal, what it could act on is escaped. */
   jsonText(text: string): void {
     this.#out.write(`${this.#out.isTTY ? printableJson(text) : text}\n`);

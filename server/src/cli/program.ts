@@ -4,6 +4,7 @@ import pc from "picocolors";
 import { addCall } from "./call.js";
 import { addCalls } from "./calls.js";
 import { addComplete } from "./complete.js";
+import { addConformance } from "./conformance.js";
 import { addDev } from "./dev.js";
 import { addFail } from "./fail.js";
 import { addMigrate } from "./migrate.js";
@@ -22,7 +23,7 @@ Exit status: 0 done, 1 failed, 2 called wrongly.`;
 /** The parser takes the colours off again where they are not wanted. */
 const { bold } = pc.createColors(true);
 
-const STARTERS = ["dev", "serve", "migrate"];
+const STARTERS = ["dev", "serve", "migrate", "conformance"];
 
 /** The parser's last word: help or the version was shown, or the command line cannot be read. */
 export class ParseEnd extends Error {
@@ -62,6 +63,7 @@ export function makeProgram(): Command {
     addSettle,
     addComplete,
     addFail,
+    addConformance,
   ];
   for (const add of adders) add(program);
   prepare(program, "");

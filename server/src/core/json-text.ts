@@ -53,7 +53,7 @@ export function quoted(text: string, maxCharacters = 40): string {
 }
 
 /** The index of the quote that ends the string beginning at `open`, or the text's length. */
-function endOfString(text: string, open: number): number {
+export function endOfString(text: string, open: number): number {
   let end = text.indexOf('"', open + 1);
   while (end !== -1) {
     let before = end - 1;

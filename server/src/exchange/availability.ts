@@ -36,14 +36,15 @@ export class Availability {
     return () => this.#listeners.delete(listener);
   }
 
-  /** The node was renewed. */
-  renewed(): void {
+  /** The node was renewed. Whether that comes after a break. */
+  renewed(): boolean {
     const now = performance.now();
-    if (this.#steadySince === Infinity || now - this.#renewedAt > DOWN_INTERVALS * this.#intervalMs) {
-      this.#steadySince = now;
-    }
+    const wasAway =
+      this.#steadySince === Infinity || now - this.#renewedAt > DOWN_INTERVALS * this.#intervalMs;
+    if (wasAway) this.#steadySince = now;
     this.#renewedAt = now;
     this.#set(false);
+    return wasAway;
   }
 
   /** The node could not be renewed. */

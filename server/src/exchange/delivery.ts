@@ -13,8 +13,10 @@ export interface Delivery {
   readonly timeLeftMs: number | null;
 }
 
-/** A worker's open stream, as the exchange sees it. */
+/** A worker's open stream, or a request of it that waits for claims, as the exchange sees it. */
 export interface WorkSink {
+  /** Whether it is such a request: then no node has the session once it has ended. */
+  readonly polls: boolean;
   /** Puts a claim into the next frame. */
   offer(delivery: Delivery): void;
   /** The claim's acceptance is stored. */

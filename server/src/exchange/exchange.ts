@@ -25,6 +25,8 @@ export interface ExchangeOptions {
   /** This node's id, new at every start. */
   readonly nodeId: string;
   readonly heartbeatIntervalMs: number;
+  /** Whether the hints of other nodes arrive, as far as that can be known. Default: they do not. */
+  readonly hearsHints?: () => boolean;
   readonly onError: (error: unknown) => void;
 }
 
@@ -37,6 +39,7 @@ export class Exchange {
   readonly upkeep: Database;
   readonly nodeId: string;
   readonly heartbeatIntervalMs: number;
+  readonly hearsHints: () => boolean;
   readonly availability: Availability;
   readonly runs: Runs;
   readonly runEndings = new RunEndings();
@@ -52,12 +55,13 @@ export class Exchange {
 
   constructor(options: ExchangeOptions) {
     const { db, nodeId, heartbeatIntervalMs, onError } = options;
-    const { upkeep = db } = options;
+    const { upkeep = db, hearsHints = () => false } = options;
     this.db = db;
     this.upkeep = upkeep;
     this.availability = new Availability(heartbeatIntervalMs);
     this.nodeId = nodeId;
     this.heartbeatIntervalMs = heartbeatIntervalMs;
+    this.hearsHints = hearsHints;
     this.#onError = onError;
     this.runs = new Runs(db, (inMs) => this.#dueIn(inMs));
     this.hints = new Hints({ db, nodeId, intervalMs: heartbeatIntervalMs, onError });
@@ -65,7 +69,9 @@ export class Exchange {
     this.dispatch = new Dispatch({
       db,
       onError,
+      hearsHints,
       onClaimed: (assignment, row) => this.#claimed(assignment, row),
+      onLeft: (queue) => this.hints.queued(queue),
     });
     const apply = (ref: CallRef, event: CallEvent): Promise<Applied> => this.apply(ref, event, null);
     this.sessions = new Sessions({
@@ -102,16 +108,16 @@ export class Exchange {
   }
 
   /** What another node says to have done: looked at now, and not only when the next poll comes. */
-  heard({ node, queued, ended }: Hint): void {
-    if (node !== "") this.hints.othersAlive = true;
+  heard({ queued, ended }: Omit<Hint, "node">): void {
+    this.hints.othersAlive = true;
     if (queued === null) this.dispatch.wakeAll();
-    else for (const [projectId, tool] of queued) this.dispatch.wake(projectId, tool);
+    else for (const [projectId, tool] of queued) this.dispatch.wake(projectId, tool, "elsewhere");
     this.waiters.lookAt(ended).catch(this.#onError);
   }
 
-  /** Hints may have been missed. */
+  /** Hints may have been missed, and among them that another node has started. */
   missed(): void {
-    this.heard({ node: "", queued: null, ended: null });
+    this.heard({ queued: null, ended: null });
   }
 
   /** Chooses no session any more, and leaves no timer behind: the node shuts down. */
@@ -153,7 +159,7 @@ export class Exchange {
 
   /** A call may be claimed now, here or by another node. */
   #queued(call: Call): void {
-    if (!this.dispatch.wake(call.projectId, call.tool)) this.hints.queued(call);
+    if (!this.dispatch.wake(call.projectId, call.tool, "here")) this.hints.queued(call);
   }
 
   #claimed(assignment: Assignment, { record }: ClaimedRow): void {

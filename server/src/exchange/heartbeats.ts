@@ -1,8 +1,9 @@
-import type { CallRef } from "../core/call.js";
+import type { CallRef, ClaimedCall } from "../core/call.js";
 import { TrunklineError } from "../core/error.js";
 import type { CallEvent } from "../core/event.js";
 import { saveProgress } from "../store/calls-save.js";
 import type { Database } from "../store/database.js";
+import type { SignOfLife } from "../store/sessions.js";
 import { Batcher } from "./batcher.js";
 import type { Applied } from "./call-writer.js";
 import type { HeldClaim, Session } from "./session.js";
@@ -16,6 +17,14 @@ export interface Progress {
 
 interface StoredProgress extends Progress {
   readonly ref: CallRef;
+}
+
+/** What a heartbeat that came without a stream is told. */
+export interface Beaten {
+  /** Named `at_most_once` claims whose acceptance is stored. */
+  readonly confirmed: readonly string[];
+  /** Named claims that are not held any more. */
+  readonly lost: readonly string[];
 }
 
 /** What the heartbeats are given. */
@@ -71,8 +80,53 @@ export class Heartbeats {
         this.#fire(held, { type: "take_back", claimId: held.id, cause: "undelivered" });
       }
     }
-    if (progress.length > 0) this.#keep(session, progress);
+    if (progress.length > 0) this.#keep(progress, (claimId) => session.held.get(claimId)?.call);
     return lost;
+  }
+
+  /**
+   * A heartbeat that came without a stream, to whatever node: the database says what is held. Naming is accepting
+   * here too. What it does not name stays as it is, since requests may overtake each other: the next hello, which is
+   * numbered, settles that.
+   *
+   * @throws TrunklineError NOT_FOUND where there is no such session
+   */
+  async beatApart(
+    sign: SignOfLife,
+    named: readonly string[],
+    progress: readonly Progress[],
+  ): Promise<Beaten> {
+    const heard = await this.#options.sessions.heard(sign);
+    if (heard.type === "unknown") {
+      throw new TrunklineError(
+        "NOT_FOUND",
+        `there is no session ${JSON.stringify(sign.sessionId)}; ClaimCalls and Work make one`,
+        { metadata: { field: "session_id" } },
+      );
+    }
+    const held = new Map<string, ClaimedCall>();
+    if (heard.type === "ok") {
+      for (const call of heard.claims) if (call.state === "claimed") held.set(call.claim.id, call);
+    }
+    const confirmed: string[] = [];
+    const lost: string[] = [];
+    await Promise.all(
+      [...new Set(named)].map(async (claimId) => {
+        const call = held.get(claimId);
+        if (call === undefined) lost.push(claimId);
+        else if (call.policy.mode === "at_most_once")
+          ((await this.#isAccepted(call)) ? confirmed : lost).push(claimId);
+      }),
+    );
+    if (progress.length > 0) this.#keep(progress, (claimId) => held.get(claimId));
+    return { confirmed, lost };
+  }
+
+  /** Whether a claim's acceptance is stored, now at the latest. */
+  async #isAccepted(call: ClaimedCall): Promise<boolean> {
+    if (call.claim.accepted) return true;
+    const { verdict } = await this.#options.apply(call, { type: "accept", claimId: call.claim.id });
+    return verdict.ok;
   }
 
   /** The worker has the claim; an `at_most_once` one is confirmed once that is stored. */
@@ -98,11 +152,11 @@ export class Heartbeats {
     this.#options.apply(held.call, event).catch(this.#options.onError);
   }
 
-  #keep(session: Session, progress: readonly Progress[]): void {
+  #keep(progress: readonly Progress[], held: (claimId: string) => ClaimedCall | undefined): void {
     for (const { claimId, progressJson } of progress) {
-      const held = session.held.get(claimId);
-      if (held === undefined) continue;
-      this.#progress.push({ ref: held.call, claimId, progressJson }).catch((error: unknown) => {
+      const ref = held(claimId);
+      if (ref === undefined) continue;
+      this.#progress.push({ ref, claimId, progressJson }).catch((error: unknown) => {
         if (!isPassing(error)) this.#options.onError(error);
       });
     }

@@ -1,16 +1,20 @@
 import type { Database } from "../store/database.js";
 import {
   detachSessions,
+  hearSessions,
   helloSessions,
   type Detachment,
+  type Heard,
   type Hello,
   type HelloOutcome,
+  type SignOfLife,
 } from "../store/sessions.js";
 import { Batcher } from "./batcher.js";
 
 /** Hellos of one transaction, which holds the rows of all of them. */
 const HELLO_ITEMS = 200;
 const HELLO_BYTES = 500;
+const SIGN_BYTES = 100;
 const END_BYTES = 50;
 
 /**
@@ -19,6 +23,7 @@ const END_BYTES = 50;
  */
 export class SessionWriter {
   readonly #hellos: Batcher<Hello, HelloOutcome>;
+  readonly #signs: Batcher<SignOfLife, Heard>;
   readonly #ends: Batcher<Detachment, true>;
 
   constructor(db: Database) {
@@ -27,6 +32,11 @@ export class SessionWriter {
       sizeOf: ({ tools }) => HELLO_BYTES + tools.length * END_BYTES,
       maxItems: HELLO_ITEMS,
       // One at a time: renewals use the same few connections, and must not wait for long.
+      maxInFlight: 1,
+    });
+    this.#signs = new Batcher({
+      write: (signs) => hearSessions(db, signs),
+      sizeOf: () => SIGN_BYTES,
       maxInFlight: 1,
     });
     this.#ends = new Batcher({
@@ -48,6 +58,15 @@ export class SessionWriter {
    */
   hello(hello: Hello): Promise<HelloOutcome> {
     return this.#hellos.push(hello);
+  }
+
+  /**
+   * Notes that a session was heard of, whichever node it said hello to.
+   *
+   * @throws TrunklineError UNAVAILABLE where the database cannot be reached
+   */
+  heard(sign: SignOfLife): Promise<Heard> {
+    return this.#signs.push(sign);
   }
 
   /** Marks a session whose stream has ended; where the database is away, once it is back. */

@@ -12,7 +12,8 @@ export async function renewOrTell(exchange: Exchange): Promise<void> {
     availability.failed(error);
     throw error;
   }
-  availability.renewed();
+  // Others may have counted this node among the dead: it tells them that it is here, as one that starts does.
+  if (availability.renewed()) await exchange.hints.greet();
 }
 
 /**
@@ -21,7 +22,7 @@ export async function renewOrTell(exchange: Exchange): Promise<void> {
  * too.
  */
 export async function renew(exchange: Exchange): Promise<void> {
-  const { upkeep, nodeId, heartbeatIntervalMs, sessions } = exchange;
+  const { upkeep, nodeId, heartbeatIntervalMs, hints, sessions } = exchange;
   const now = performance.now();
   const mine = [...sessions.all()];
   const items = mine.map(({ number, epoch, heardAt }) => ({
@@ -29,7 +30,9 @@ export async function renew(exchange: Exchange): Promise<void> {
     epoch,
     heardMsAgo: Math.max(0, Math.round(now - heardAt)),
   }));
-  const kept = new Set(await renewSessions(upkeep, nodeId, heartbeatIntervalMs, items));
+  const renewed = await renewSessions(upkeep, nodeId, heartbeatIntervalMs, items);
+  const kept = new Set(renewed.kept);
+  hints.othersAlive = renewed.othersAlive;
   mine.forEach((session, index) => {
     // A hello during the renewal has given it a newer epoch, and so another answer.
     if (!kept.has(session.number) && session.epoch === items[index]?.epoch) sessions.lose(session);

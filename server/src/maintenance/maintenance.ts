@@ -14,8 +14,11 @@ export interface MaintenanceOptions {
   readonly onError: (error: unknown) => void;
 }
 
-/** What another node queued or ended is found within this, when no hint came. */
+/** What another node queued is found within this where no hints arrive. */
 const POLL_MS = 500;
+/** Where hints arrive one can still be lost, as when the node that sends it dies: the call is found within this. */
+const SAFETY_POLL_MS = 5_000;
+/** What another node ended is found within this, when no hint came. */
 const CATCH_UP_MS = 2_000;
 /** A lone node tells its waiters everything itself, but where a commit's reply was lost. */
 const LONE_CATCH_UP_MS = 10_000;
@@ -51,7 +54,10 @@ export class Maintenance {
         if (availability.steadyMs < intervalMs) return undefined;
         return (await sweepLeases(exchange)) ? 0 : undefined;
       }),
-      loop(POLL_MS, () => nothing(exchange.dispatch.poll())),
+      // One round before the time is up, since the next would be late.
+      loop(POLL_MS, () =>
+        nothing(exchange.dispatch.poll(exchange.hearsHints() ? SAFETY_POLL_MS - POLL_MS : 0)),
+      ),
       loop(CATCH_UP_MS, catchingUp(exchange)),
       loop(RETENTION_MS, async () => ((await sweepRetention(exchange, retentionMs)) ? 0 : undefined)),
     ];
@@ -68,12 +74,15 @@ export class Maintenance {
   }
 }
 
-/** Finds what ended without this node's doing, seldom while it is alone; and whether hints have readers. */
+/**
+ * Finds what ended without this node's doing, seldom while it is alone. A node that starts says so: only where that
+ * is not heard the others are counted each time, and not by the renewal alone.
+ */
 function catchingUp(exchange: Exchange): () => Promise<undefined> {
   const { upkeep, heartbeatIntervalMs, hints, waiters } = exchange;
   let caughtUpAt = performance.now();
   return async () => {
-    hints.othersAlive = (await aliveNodes(upkeep, heartbeatIntervalMs)) > 1;
+    if (!exchange.hearsHints()) hints.othersAlive = (await aliveNodes(upkeep, heartbeatIntervalMs)) > 1;
     const now = performance.now();
     const isTime = hints.othersAlive || now - caughtUpAt >= LONE_CATCH_UP_MS;
     if (waiters.size === 0 || !isTime) return;

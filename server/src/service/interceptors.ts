@@ -4,6 +4,7 @@ import { TaskService } from "@trunkline/proto/task";
 import type { Availability } from "../exchange/availability.js";
 import { scopeKey, type Authenticator } from "./auth.js";
 import { isFault, toConnectError } from "./error-map.js";
+import { isReflection } from "./reflection-service.js";
 import { RequestLoad } from "./request-load.js";
 
 /** Services that ask for no key: of TaskService, the token is all that is needed. */
@@ -13,13 +14,15 @@ const KEYLESS: ReadonlySet<string> = new Set([Health.typeName, TaskService.typeN
  * The one interceptor of all services: it authenticates the request and keeps its scope, refuses it where the node
  * has no database or too much to do, and maps whatever a handler throws, at once or while it streams, to the
  * error that the caller gets. Faults of the server go to `onError`, and nothing else does.
+ *
+ * @param load shared with what is served beside the services
  */
 export function serviceInterceptor(
   authenticator: Authenticator,
   availability: Availability,
   onError: (error: unknown) => void,
+  load = new RequestLoad(),
 ): Interceptor {
-  const load = new RequestLoad();
   const mapped = (error: unknown): ConnectError => {
     if (isFault(error)) onError(error);
     return toConnectError(error);
@@ -30,7 +33,9 @@ export function serviceInterceptor(
         const scope = authenticator.authenticate(request.header.get("authorization"));
         request.contextValues.set(scopeKey, scope);
       }
-      if (request.service.typeName === Health.typeName) return await next(request);
+      if (request.service.typeName === Health.typeName || isReflection(request.service)) {
+        return await next(request);
+      }
       availability.check();
       const response = request.stream
         ? await next(request)

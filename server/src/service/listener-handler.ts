@@ -26,7 +26,8 @@ function answer(response: Response, status: number, text: string): void {
   response.end(`${text}\n`);
 }
 
-function isGone(response: Response): boolean {
+/** Whether nobody is there any more to read an answer. */
+export function isGone(response: Response): boolean {
   return "stream" in response ? response.stream.destroyed : response.destroyed;
 }
 

@@ -11,28 +11,38 @@ import {
   universalRequestFromNodeRequest,
   universalResponseToNodeResponse,
 } from "@connectrpc/connect-node";
+import type { GrpcStream } from "./grpc-stream.js";
 import type { RequestHandler } from "./listener-handler.js";
+import type { PlainRoute } from "./settle-route.js";
 
 /** What a {@link requestHandler} serves. */
 export interface RequestHandlerOptions extends ConnectRouterOptions {
   readonly routes: (router: ConnectRouter) => void;
+  /** Of these, whatever is plain gRPC does not come to the routes. */
+  readonly streams?: readonly GrpcStream[];
+  /** Asked about every path that is no RPC's. */
+  readonly otherwise?: PlainRoute;
 }
 
 /**
  * Serves services over Node's requests and responses. As connect-node's own adapter, which writes a line on the
  * console for each client that goes away in the middle of an answer.
  */
-export function requestHandler({ routes, ...options }: RequestHandlerOptions): RequestHandler {
+export function requestHandler(options: RequestHandlerOptions): RequestHandler {
+  const { routes, streams = [], otherwise, ...rest } = options;
   const router = createConnectRouter({
     acceptCompression: [compressionGzip, compressionBrotli],
-    ...options,
+    ...rest,
   });
   routes(router);
   const handlers = new Map(router.handlers.map((handler) => [handler.requestPath, handler]));
+  const plain = new Map(streams.map((stream) => [stream.path, stream]));
   return (request, response) => {
     const [path = ""] = request.url?.split("?", 1) ?? [];
+    if (plain.get(path)?.tryServe(request, response) === true) return;
     const handler = handlers.get(path);
     if (handler === undefined) {
+      if (otherwise?.(path, request, response) === true) return;
       response.writeHead(404);
       response.end();
       return;

@@ -1,5 +1,6 @@
 import type { DescMethod } from "@bufbuild/protobuf";
 import { CallService } from "@trunkline/proto/call";
+import { WorkerService } from "@trunkline/proto/worker";
 import { LIMITS } from "../core/limits.js";
 import { overloaded } from "../exchange/overload.js";
 
@@ -17,7 +18,7 @@ export class RequestLoad {
    * @throws TrunklineError OVERLOADED
    */
   async count<T>(method: DescMethod, work: () => Promise<T>): Promise<T> {
-    if (method === CallService.method.waitCalls) {
+    if (method === CallService.method.waitCalls || method === WorkerService.method.claimCalls) {
       if (this.#waits >= LIMITS.waitsInFlight) throw overloaded(tooMany(this.#waits, "waits"));
       this.#waits++;
       return work().finally(() => this.#waits--);

@@ -2,6 +2,7 @@ import type { SettleItem, SettleResult } from "@trunkline/proto/call";
 import { CallState as WireCallState } from "@trunkline/proto/model";
 import type { Call, CallRef } from "../core/call.js";
 import { TrunklineError } from "../core/error.js";
+import type { Answer } from "../core/failure.js";
 import { LIMITS } from "../core/limits.js";
 import { formatCallId } from "../core/name.js";
 import type { Scope } from "../core/scope.js";
@@ -18,7 +19,7 @@ import type { DeclaredTool } from "./toolset-catalog.js";
 const MAX_ATTEMPT = 2 ** 31 - 1;
 
 /** A call that is to be answered from outside, with its tool where its run has a toolset. */
-interface Target {
+export interface Target {
   readonly call: Call;
   readonly tool: DeclaredTool | undefined;
 }
@@ -42,7 +43,14 @@ export async function settleCalls(
   );
   const targets = await findTargets(deps, scope, refs);
   return Promise.all(
-    items.map((item, index) => settleOne(deps, scope, item, targets[index], `items[${String(index)}]`)),
+    items.map(({ attempt = null, settlement }, index) => {
+      const field = `items[${String(index)}]`;
+      return settleTarget(deps, scope, targets[index], {
+        attempt,
+        attemptField: `${field}.attempt`,
+        answer: (tool) => checkAnswer(settlement, `${field}.settlement`, tool),
+      });
+    }),
   );
 }
 
@@ -73,12 +81,26 @@ async function toolOf(deps: ServiceDeps, scope: Scope, call: Call): Promise<Decl
   return tools?.get(call.tool);
 }
 
-async function settleOne(
+/** How a call is to end. */
+export interface Settling {
+  /** Null for the last one. */
+  readonly attempt: number | null;
+  /** What the attempt is called in messages. */
+  readonly attemptField: string;
+  /**
+   * The answer, checked.
+   *
+   * @throws TrunklineError
+   */
+  readonly answer: (tool: DeclaredTool | undefined) => Answer;
+}
+
+/** Ends one call, or its last attempt; a refusal is in the result. */
+export async function settleTarget(
   { exchange, onError }: ServiceDeps,
   scope: Scope,
-  item: SettleItem,
   target: Target | TrunklineError | undefined,
-  field: string,
+  { attempt, attemptField, answer: check }: Settling,
 ): Promise<SettleResult> {
   const result: SettleResult = {
     $typeName: "trunkline.v1.SettleResult",
@@ -90,11 +112,10 @@ async function settleOne(
     if (target instanceof TrunklineError) throw target;
     result.callId = formatCallId(target.call);
     result.state = toCallState(target.call.state);
-    const attempt = item.attempt ?? null;
     if (attempt !== null && attempt > MAX_ATTEMPT) {
-      throw invalidField(`${field}.attempt`, attempt, `is 1 to ${String(MAX_ATTEMPT)}`);
+      throw invalidField(attemptField, attempt, `is 1 to ${String(MAX_ATTEMPT)}`);
     }
-    const answer = checkAnswer(item.settlement, `${field}.settlement`, target.tool);
+    const answer = check(target.tool);
     const applied = await exchange.apply(target.call, { type: "settle", attempt, answer }, scope);
     result.state = toCallState(applied.call.state);
     checkVerdict(applied);

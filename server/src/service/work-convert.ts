@@ -15,7 +15,7 @@ import type { Scope } from "../core/scope.js";
 import { callKey } from "../exchange/call-key.js";
 import type { Delivery } from "../exchange/delivery.js";
 import type { Exchange } from "../exchange/exchange.js";
-import type { HelloRequest, NamedClaim, NamedVerdict } from "../exchange/sessions.js";
+import type { HelloRequest, NamedClaim, NamedVerdict } from "../exchange/hello.js";
 import { toDuration } from "./convert.js";
 
 const REVOKE_REASONS: Readonly<Record<RevokeCause, RevokeReason>> = {

@@ -3,6 +3,8 @@ import { DeferredSchema, type Answer, type Deferral, type Deferred } from "@trun
 import type { CallRef, ClaimedCall } from "../core/call.js";
 import { TrunklineError } from "../core/error.js";
 import type { CallEvent, Verdict } from "../core/event.js";
+import { checkJsonText } from "../core/json-text.js";
+import { LIMITS } from "../core/limits.js";
 import type { Scope } from "../core/scope.js";
 import { callKey } from "../exchange/call-key.js";
 import type { Applied } from "../exchange/call-writer.js";
@@ -72,15 +74,15 @@ async function findTool(
   return call === undefined ? undefined : tools.get(call.tool);
 }
 
-/** Hands back a claim that was not started. */
+/** Hands back a claim that was not started; of a stream's the call is known only while the claim is held. */
 export function applyRelease(
   deps: ServiceDeps,
   scope: Scope,
-  held: ClaimedCall | undefined,
+  ref: CallRef | undefined,
   claimId: string,
 ): Promise<ItemDone> {
-  if (held === undefined) throw new TrunklineError("CLAIM_LOST", `claim ${claimId} is no longer held`);
-  return deps.exchange.apply(held, { type: "release", claimId }, scope);
+  if (ref === undefined) throw new TrunklineError("CLAIM_LOST", `claim ${claimId} is no longer held`);
+  return deps.exchange.apply(ref, { type: "release", claimId }, scope);
 }
 
 /** Stores a deferral; the reply says when it times out. */
@@ -132,6 +134,16 @@ async function deferralTimes(
   }
   const [record] = await loadRecords(deps.exchange.db, [applied.call], { payloads: false });
   return { expiresAt: record?.deferTimeoutAt ?? null, runExpiresAt: record?.runExpiresAt ?? null };
+}
+
+/** Progress is for display: what cannot be stored is left out. */
+export function isGoodProgress({ progressJson }: { readonly progressJson: string }): boolean {
+  try {
+    checkJsonText(progressJson, "progress_json", { maxBytes: LIMITS.progressBytes });
+    return true;
+  } catch {
+    return false;
+  }
 }
 
 function refOf(scope: Scope, held: ClaimedCall | undefined, callId: string): CallRef {

@@ -11,7 +11,6 @@ import {
 } from "@trunkline/proto/worker";
 import type { RevokeCause } from "../core/event.js";
 import { TrunklineError } from "../core/error.js";
-import { checkJsonText } from "../core/json-text.js";
 import { LIMITS } from "../core/limits.js";
 import type { Scope } from "../core/scope.js";
 import { noDatabase } from "../exchange/availability.js";
@@ -24,7 +23,7 @@ import { shuttingDown, type EndableStream } from "./open-streams.js";
 import { goawayMessage, LEAVE_MS, StreamAge } from "./stream-age.js";
 import { isUnreadable, onClientGone } from "./stream-end.js";
 import { Watchdog } from "./watchdog.js";
-import { applyAnswer, applyDeferral, applyRelease, type ItemDone } from "./work-items.js";
+import { applyAnswer, applyDeferral, applyRelease, isGoodProgress, type ItemDone } from "./work-items.js";
 import { revokeReason, toClaim, toHelloRequest, toWelcome } from "./work-convert.js";
 
 /** Roughly what an id and its tags take on the wire. */
@@ -41,6 +40,7 @@ const LAST_CLAIMS_PART = 0.75;
 
 /** One worker's stream: frames up are applied in the order of their fields, frames down are gathered. */
 export class WorkStream implements WorkSink, EndableStream {
+  readonly polls = false;
   readonly #deps: ServiceDeps;
   readonly #scope: Scope;
   readonly #signal: AbortSignal;
@@ -360,14 +360,4 @@ function sizeOfClaim({ inputJson, tool, namespace, labels }: Claim): number {
   let bytes = CLAIM_BYTES + inputJson.length + tool.length + namespace.length;
   for (const [name, value] of Object.entries(labels)) bytes += ID_BYTES + name.length + value.length;
   return bytes;
-}
-
-/** Progress is for display: what cannot be stored is left out. */
-function isGoodProgress({ progressJson }: { readonly progressJson: string }): boolean {
-  try {
-    checkJsonText(progressJson, "progress_json", { maxBytes: LIMITS.progressBytes });
-    return true;
-  } catch {
-    return false;
-  }
 }

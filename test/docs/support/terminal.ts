@@ -1,5 +1,5 @@
 import { spawn, type ChildProcess } from "node:child_process";
-import { cp, mkdtemp, rm, symlink, writeFile } from "node:fs/promises";
+import { mkdtemp, rm, symlink, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
@@ -93,9 +93,6 @@ export class Terminal implements AsyncDisposable {
   static async open(): Promise<Terminal> {
     const folder = await mkdtemp(join(tmpdir(), "trunkline-test-docs-"));
     await symlink(join(ROOT, "node_modules"), join(folder, "node_modules"));
-    for (const name of ["buf.yaml", "proto"]) {
-      await cp(join(ROOT, name), join(folder, name), { recursive: true });
-    }
     // What `npm test` tells of this project must not help `npx`, which is not to look for updates either.
     const ours = Object.keys(process.env).filter((name) => /^(npm_|INIT_CWD$)/i.test(name));
     const unset = Object.fromEntries(ours.map((name) => [name, undefined]));

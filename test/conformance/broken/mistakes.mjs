@@ -1,0 +1,48 @@
+/**
+ * What can be wrong with worker.mjs, with the scenarios that catch it, and what the first of them, which is about just
+ * this, says of it. The others cannot pass either.
+ */
+export const MISTAKES = /** @type {const} */ ({
+  "no-key": { caughtBy: [1], expected: "Authorization header" },
+  "same-nonce": { caughtBy: [1], expected: "a random nonce" },
+  "never-accepts": { caughtBy: [2], expected: "`accepted` before the answer" },
+  "drops-data": { caughtBy: [3], expected: "the failure's data" },
+  "drops-retryable": { caughtBy: [3, 4], expected: "the failure's `retryable`" },
+  "one-attempt": { caughtBy: [4], expected: "/1 2`" },
+  "exceptions-as-failures": { caughtBy: [5], expected: "the failure's kind" },
+  "short-secret": { caughtBy: [6], expected: "a secret of 43 characters" },
+  "token-early": { caughtBy: [6, 7], expected: "no token before" },
+  "trusts-deferrals": { caughtBy: [7], expected: "no token for a deferral that was refused" },
+  "starts-unconfirmed": { caughtBy: [8, 13, 14, 17], expected: "no start before `confirmed`" },
+  "confirms-twice": { caughtBy: [8], expected: "one start for each claim" },
+  "starts-twice": { caughtBy: [9], expected: "one start of a claim that came twice" },
+  "new-nonce": { caughtBy: [10, 15, 18, 23], expected: "the same nonce in every hello" },
+  "stands-still": { caughtBy: [10, 15, 18, 23], expected: "a higher number in each hello" },
+  "counts-all-slots": { caughtBy: [10, 16, 18], expected: "the slots of the hello" },
+  "forgets-outbox": { caughtBy: [11, 9, 12, 16], expected: "the claims that the hello names" },
+  "ignores-verdict": { caughtBy: [12], expected: "`stopped " },
+  "ignores-revoked": { caughtBy: [13, 18, 21], expected: "`stopped " },
+  "answers-lost": { caughtBy: [13, 12, 14], expected: "no start and no answer of claims that were revoked" },
+  "beats-without-outbox": { caughtBy: [14, 11, 12, 13], expected: "the claims of a heartbeat" },
+  "slow-beats": { caughtBy: [14], expected: "a heartbeat in every interval" },
+  "ignores-lost": { caughtBy: [14], expected: "`stopped " },
+  "trusts-silence": { caughtBy: [15], expected: "to drop a connection that was silent" },
+  "resends-grants": { caughtBy: [16, 18], expected: "no grant for slots that the hello has counted" },
+  "grants-early": { caughtBy: [16, 10, 12], expected: "a grant for each slot that becomes free" },
+  quits: { caughtBy: [17], expected: "the program to keep running" },
+  "leaves-early": { caughtBy: [17], expected: "to be released" },
+  "starts-when-draining": { caughtBy: [17], expected: "to be released" },
+  "stays-after-goaway": { caughtBy: [18], expected: "a hello on a new stream" },
+  "same-connection": { caughtBy: [18], expected: "the next stream on a new connection" },
+  "drops-old": { caughtBy: [18], expected: "on stream 1" },
+  "one-frame": { caughtBy: [19], expected: "frames of at most" },
+  "parses-numbers": { caughtBy: [20], expected: "12345678901234567890.12345678901234567890" },
+  "strict-enums": { caughtBy: [21], expected: "`stopped " },
+  "resends-refused": { caughtBy: [22, 12, 21], expected: "a heartbeat without" },
+  "gives-up": { caughtBy: [23, 16], expected: "the program to keep running" },
+  "slow-return": { caughtBy: [23], expected: "a stream after the port is open again" },
+  "tries-again": { caughtBy: [24], expected: "without another try" },
+  "ends-in-order": { caughtBy: [24], expected: "with a code other than 0" },
+});
+
+/** @typedef {keyof typeof MISTAKES} Mistake */
