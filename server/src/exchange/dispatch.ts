@@ -9,6 +9,7 @@ import {
 import type { Database } from "../store/database.js";
 import { randomId } from "./random-id.js";
 import type { Session } from "./session.js";
+import { ToolQueue } from "./tool-queue.js";
 import { Turns } from "./turns.js";
 
 /** A session that was chosen for a call, with one credit taken. */
@@ -30,28 +31,6 @@ export interface DispatchOptions {
   readonly hearsHints: () => boolean;
 }
 
-/** A tool's queue in one project, as far as this node knows it. */
-interface Queue {
-  readonly projectId: number;
-  readonly tool: string;
-  /** Sessions that serve the tool and have room, the longest unused first. */
-  readonly ready: Set<Session>;
-  /** Sessions that serve the tool and have a stream. */
-  readonly served: Set<Session>;
-  /** When a read began that found it empty; -Infinity when it may hold something. */
-  emptyAt: number;
-  /** The same of reads by {@link Dispatch.poll}: a claim round passes over rows that others have locked. */
-  surelyEmptyAt: number;
-  /** Goes up when a call is queued, so that a read which began before it proves nothing. */
-  wakes: number;
-  /** A call was queued here that a session here was to take, and no read has shown yet that it was taken. */
-  kept: boolean;
-}
-
-/** How long a queue that was read empty counts as empty. */
-const FRESH_MS = 1_000;
-/** The same where a poll found it so and hints tell when it is filled; longer than from one poll to the next. */
-const SURE_MS = 10_000;
 /** Slots of one claim round: so many, and so few that their inputs fit, if they are as large as the last ones. */
 const ROUND_SLOTS = 500;
 const ROUND_BYTES = 16 * 1024 * 1024;
@@ -63,7 +42,7 @@ const ROUND_BYTES = 16 * 1024 * 1024;
  */
 export class Dispatch {
   readonly #options: DispatchOptions;
-  readonly #queues = new Map<string, Queue>();
+  readonly #queues = new Map<string, ToolQueue>();
   readonly #rounds = new Set<string>();
   readonly #turns = new Turns();
   #roundsWanted = false;
@@ -129,7 +108,7 @@ export class Dispatch {
   ): Assignment | null {
     const queue = this.#queues.get(queueKey(call.projectId, call.tool));
     if (queue === undefined || queue.ready.size === 0) return null;
-    if (!this.#isEmpty(queue, performance.now())) {
+    if (!queue.isEmpty(performance.now(), this.#options.hearsHints)) {
       this.#want();
       return null;
     }
@@ -167,7 +146,7 @@ export class Dispatch {
   wake(projectId: number, tool: string, where: "here" | "elsewhere"): boolean {
     const queue = this.#queues.get(queueKey(projectId, tool));
     if (queue === undefined) return false;
-    markFilled(queue);
+    queue.filled();
     if (queue.ready.size === 0) return false;
     if (where === "here") queue.kept = true;
     this.#want();
@@ -176,7 +155,7 @@ export class Dispatch {
 
   /** Any queue may have got a call. */
   wakeAll(): void {
-    for (const queue of this.#queues.values()) markFilled(queue);
+    for (const queue of this.#queues.values()) queue.filled();
     this.#want();
   }
 
@@ -186,51 +165,35 @@ export class Dispatch {
    */
   async poll(knownMs = 0): Promise<void> {
     const startedAt = performance.now();
-    const byProject = new Map<number, Queue[]>();
+    const byProject = new Map<number, ToolQueue[]>();
     for (const [key, queue] of this.#queues) {
       if (queue.ready.size === 0) this.#tellLeft(queue);
-      else if (startedAt - queue.surelyEmptyAt >= knownMs) push(byProject, queue.projectId, queue);
+      else if (!queue.wasPolledEmpty(startedAt - knownMs)) push(byProject, queue.projectId, queue);
       if (queue.served.size === 0) this.#queues.delete(key);
     }
     for (const [projectId, queues] of byProject) {
-      const wakes = queues.map((queue) => queue.wakes);
+      const fills = queues.map((queue) => queue.fills);
       const tools = queues.map(({ tool }) => tool);
       const filled = new Set(await queuedTools(this.#options.db, projectId, tools));
       queues.forEach((queue, index) => {
         if (filled.has(queue.tool)) {
-          markFilled(queue);
+          queue.filled();
           this.#tellLeft(queue);
-        } else if (queue.wakes === wakes[index]) {
-          queue.emptyAt = queue.surelyEmptyAt = startedAt;
-          queue.kept = false;
-        }
+        } else queue.polledEmpty(startedAt, fills[index] ?? 0);
       });
       if (filled.size > 0) this.#want();
     }
   }
 
-  #isEmpty({ emptyAt, surelyEmptyAt }: Queue, now: number): boolean {
-    return now - emptyAt <= FRESH_MS || (now - surelyEmptyAt <= SURE_MS && this.#options.hearsHints());
-  }
-
-  #tellLeft(queue: Queue): void {
+  #tellLeft(queue: ToolQueue): void {
     if (queue.kept) this.#options.onLeft(queue);
     queue.kept = false;
   }
 
-  #queue(key: string, projectId: number, tool: string): Queue {
+  #queue(key: string, projectId: number, tool: string): ToolQueue {
     let queue = this.#queues.get(key);
     if (queue === undefined) {
-      queue = {
-        projectId,
-        tool,
-        ready: new Set(),
-        served: new Set(),
-        emptyAt: -Infinity,
-        surelyEmptyAt: -Infinity,
-        wakes: 0,
-        kept: false,
-      };
+      queue = new ToolQueue(projectId, tool);
       this.#queues.set(key, queue);
     }
     return queue;
@@ -254,7 +217,7 @@ export class Dispatch {
       const queue = this.#queues.get(key);
       if (queue === undefined) continue;
       queue.ready.add(session);
-      if (queue.emptyAt === -Infinity) wanted = true;
+      if (queue.mayBeFilled) wanted = true;
     }
     if (wanted) this.#want();
   }
@@ -277,7 +240,7 @@ export class Dispatch {
     const seen = new Set<Session>();
     const now = performance.now();
     for (const queue of this.#queues.values()) {
-      if (this.#isEmpty(queue, now)) continue;
+      if (queue.isEmpty(now, this.#options.hearsHints)) continue;
       for (const session of queue.ready) {
         if (seen.has(session)) continue;
         seen.add(session);
@@ -294,7 +257,7 @@ export class Dispatch {
     this.#rounds.add(key);
     const startedAt = performance.now();
     const queues = first.queueKeys.flatMap((each) => this.#queues.get(each) ?? []);
-    const wakes = queues.map((queue) => queue.wakes);
+    const fills = queues.map((queue) => queue.fills);
     const slots = this.#takeSlots(sessions);
     let outcome: ClaimOutcome | null = null;
     try {
@@ -316,12 +279,10 @@ export class Dispatch {
     const { claimed, more } = outcome;
     this.#turns.served(key, claimed);
     if (claimed.length > 0) this.#roundSlots = slotsThatFit(claimed);
-    const woken = queues.some((queue, index) => queue.wakes !== wakes[index]);
+    const woken = queues.some((queue, index) => queue.fills !== fills[index]);
     // A read that was bound to a namespace or toolset says nothing of the whole queue.
     if (!more && first.scope.namespace === null && first.facts.toolset === null) {
-      queues.forEach((queue, index) => {
-        if (queue.wakes === wakes[index]) queue.emptyAt = startedAt;
-      });
+      queues.forEach((queue, index) => queue.claimedOut(startedAt, fills[index] ?? 0));
     }
     // Where none of those that are left could be had, others are claiming them: the next poll takes them up.
     if (woken || (more && claimed.length > 0)) this.#want();
@@ -369,12 +330,6 @@ function slotsThatFit(claimed: readonly ClaimedRow[]): number {
   let bytes = 0;
   for (const { record } of claimed) bytes += record.inputJson.length;
   return Math.max(1, Math.min(ROUND_SLOTS, Math.floor((ROUND_BYTES * claimed.length) / Math.max(1, bytes))));
-}
-
-function markFilled(queue: Queue): void {
-  queue.emptyAt = -Infinity;
-  queue.surelyEmptyAt = -Infinity;
-  queue.wakes++;
 }
 
 function toSlot({ session, claimId, epoch }: Assignment): ClaimSlot {
