@@ -28,9 +28,9 @@ export interface ClaimsPort {
   /** Starts the claim's handler. */
   run(held: HeldClaim): void;
   report(error: unknown, held?: HeldClaim): void;
-  /** Sends an item now, if a stream is open; it is in the outbox already. */
+  /** Sends an item now, if there is a carrier; it is in the outbox already. */
   send(item: OutboxItem): void;
-  /** Sends a heartbeat now, if a stream is open. */
+  /** Sends a heartbeat now, if there is a carrier. */
   heartbeat(): void;
   /** A handler slot became free. */
   freed(): void;
@@ -62,7 +62,7 @@ export type Receipt = "accepted" | "handed_back" | "known";
 
 /**
  * The claims of a worker, from their receipt to the acknowledgement of what became of them: which handlers
- * start, what they say, and what the server says about them. It knows nothing of streams.
+ * start, what they say, and what the server says about them. It knows nothing of what carries them.
  */
 export class Claims implements HandlerPort {
   readonly book: ClaimBook;
@@ -249,7 +249,8 @@ export class Claims implements HandlerPort {
 
   #handBack(held: HeldClaim): void {
     held.standing = "over";
-    this.#send({ kind: "release", claimId: held.id, bytes: ITEM_BYTES });
+    const { claimId, callId } = held.claim;
+    this.#send({ kind: "release", claimId, callId, bytes: ITEM_BYTES });
     this.release(held);
   }
 

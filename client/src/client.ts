@@ -20,8 +20,8 @@ export interface TrunklineOptions extends EndpointOptions {
    */
   readonly retryFor?: Duration;
   /**
-   * Told once when a tool has no worker, when the server is away for a while, and when a worker is connected again
-   * after that. Default `console.warn`.
+   * Told once when a tool has no worker, when the server is away for a while, when a worker is connected again
+   * after that, and when no streams pass, or pass again. Default `console.warn`.
    */
   readonly onWarning?: (message: string) => void;
 }
@@ -30,6 +30,7 @@ const OPTIONS: Record<keyof TrunklineOptions, true> = {
   url: true,
   key: true,
   tls: true,
+  transport: true,
   retryFor: true,
   onWarning: true,
 };
@@ -63,8 +64,8 @@ export class Trunkline {
   constructor(options: TrunklineOptions = {}) {
     onlyFields(options, OPTIONS, "options");
     const { retryFor, onWarning = console.warn } = options;
-    this.#endpoint = new Endpoint(options);
     this.#onWarning = (message) => callUser("onWarning", () => onWarning(`trunkline: ${message}`));
+    this.#endpoint = new Endpoint(options, this.#onWarning);
     this.#unary = new Unary(
       this.#endpoint,
       retryFor === undefined ? DEFAULT_RETRY_MS : parseDuration(retryFor, "retryFor"),
@@ -109,6 +110,7 @@ export class Trunkline {
     await Promise.allSettled([...this.#workers].map((worker) => worker.stop()));
     await this.#drive.close();
     this.#unary.close();
+    this.#endpoint.route.close();
   }
 
   /** Closes the client at the end of an `await using` block. */

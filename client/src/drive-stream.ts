@@ -1,13 +1,12 @@
 import { create } from "@bufbuild/protobuf";
 import { durationMs } from "@bufbuild/protobuf/wkt";
-import { createClient } from "@connectrpc/connect";
 import {
   CallService,
   DriveRequestSchema,
   type DriveRequest,
   type DriveResponse,
-  type NewCall,
 } from "@trunkline/proto/call";
+import type { DriveCarrier, DriveCarrierOwner, DriveItem } from "./drive-carrier.js";
 import { FrameStream } from "./frame-stream.js";
 import { LIMITS } from "./limits.js";
 import type { Endpoint } from "./transport.js";
@@ -21,29 +20,9 @@ const CALL_ID_BYTES = 50;
 /** Ping numbers are of 32 bits. */
 const PING_LIMIT = 2 ** 32;
 
-/** A call to open. */
-export interface OpenItem {
-  readonly kind: "open";
-  readonly open: NewCall;
-  readonly bytes: number;
-  /** Whether it has left on some stream. */
-  sent: boolean;
-  /** Whether it is no longer wanted; then it does not leave. */
-  withdrawn: boolean;
-}
-
-/** What goes up a {@link DriveStream}. */
-export type DriveItem = OpenItem | { readonly kind: "watch"; readonly callId: string };
-
-/** What a {@link DriveStream} tells its owner. */
-export interface DriveStreamOwner {
-  onWelcome(stream: DriveStream): void;
-  onFrame(stream: DriveStream, frame: DriveResponse): void;
-  onEnd(stream: DriveStream, cause: unknown): void;
-}
-
 /** One `Drive` stream: puts what is to be said into frames in the order in which it was given. */
-export class DriveStream {
+export class DriveStream implements DriveCarrier {
+  readonly delivers = true;
   readonly #frames: FrameStream<DriveRequest, DriveResponse>;
   /** The server's heartbeat interval, from the welcome on. */
   intervalMs = DEFAULT_INTERVAL_MS;
@@ -54,12 +33,11 @@ export class DriveStream {
   #pings = 0;
   #pingDue = false;
 
-  constructor(endpoint: Endpoint, owner: DriveStreamOwner) {
+  constructor(endpoint: Endpoint, owner: DriveCarrierOwner) {
     const connection = endpoint.connect();
-    const client = createClient(CallService, connection.transport);
     this.#frames = new FrameStream<DriveRequest, DriveResponse>({
       connection,
-      call: (frames) => client.drive(frames),
+      call: (frames, onFrame) => connection.stream(CallService.method.drive, frames, onFrame),
       next: () => this.#next(),
       onFrame: (frame) => {
         if (frame.welcome !== undefined && !this.#welcomed) {

@@ -9,7 +9,9 @@ import {
 import type { Outcome as WireOutcome } from "@trunkline/proto/model";
 import { abortReason, onAbort } from "./abort.js";
 import { outcomeFromWire, type Outcome } from "./call.js";
-import { DriveStream, type DriveStreamOwner, type OpenItem } from "./drive-stream.js";
+import type { DriveCarrier, DriveCarrierOwner, OpenItem } from "./drive-carrier.js";
+import { DrivePoll } from "./drive-poll.js";
+import { DriveStream } from "./drive-stream.js";
 import { TrunklineError } from "./errors.js";
 import { orderedKeys } from "./ordered-keys.js";
 import { errorFromProblem, errorFromRpc, isRefusedCredential, isTransient, isUnsendable } from "./problem.js";
@@ -63,15 +65,16 @@ interface PendingOpen extends OpenItem {
  * restarts of the server. An open that was not acknowledged is sent again under the same key; an outcome
  * that somebody waits for is watched again.
  */
-export class Drive implements DriveStreamOwner, WatchPort {
+export class Drive implements DriveCarrierOwner, WatchPort {
   readonly #endpoint: Endpoint;
   readonly #host: DriveHost;
-  readonly #streams = new Set<DriveStream>();
+  readonly #carriers = new Set<DriveCarrier>();
   readonly #opens = new Map<number, PendingOpen>();
   readonly #calls = new Map<string, WatchedCall>();
   readonly #unserved = new Set<string>();
   readonly #newKey = orderedKeys("sdk");
-  #keeper: StreamKeeper<DriveStream>;
+  readonly #forgetRoute: () => void;
+  #keeper: StreamKeeper<DriveCarrier>;
   #intervalMs = SPREAD_MS;
   #requests = 0;
   #awaited = 0;
@@ -84,6 +87,9 @@ export class Drive implements DriveStreamOwner, WatchPort {
     this.#endpoint = endpoint;
     this.#host = host;
     this.#keeper = this.#makeKeeper();
+    this.#forgetRoute = endpoint.route.onRetry(() => {
+      if (this.#keeper.active instanceof DrivePoll) this.#keeper.tryAnother();
+    });
   }
 
   /**
@@ -132,19 +138,20 @@ export class Drive implements DriveStreamOwner, WatchPort {
   async close(): Promise<void> {
     if (this.#closed) return;
     this.#closed = true;
+    this.#forgetRoute();
     this.#rejectAll(closedError());
     this.#keeper.close();
     clearTimeout(this.#idle);
-    for (const stream of this.#streams) stream.drop(closedError());
+    for (const carrier of this.#carriers) carrier.drop(closedError());
   }
 
-  onWelcome(stream: DriveStream): void {
-    this.#keeper.welcomed(stream);
-    this.#intervalMs = stream.intervalMs;
-    for (const pending of this.#opens.values()) stream.send(pending);
+  onWelcome(carrier: DriveCarrier): void {
+    this.#keeper.welcomed(carrier);
+    this.#intervalMs = carrier.intervalMs;
+    for (const pending of this.#opens.values()) carrier.send(pending);
     for (const [callId, call] of this.#calls) {
       if (call.awaited) {
-        this.#watch(call, stream);
+        this.#watch(call, carrier);
         continue;
       }
       // Whoever asks for it later has it watched then.
@@ -152,11 +159,11 @@ export class Drive implements DriveStreamOwner, WatchPort {
       call.unwatched();
     }
     this.#touch();
-    for (const older of this.#streams) if (older !== stream) older.end();
+    for (const older of this.#carriers) if (older !== carrier) older.end();
   }
 
-  onFrame(stream: DriveStream, frame: DriveResponse): void {
-    for (const opened of frame.opened) this.#onOpened(stream, opened);
+  onFrame(carrier: DriveCarrier, frame: DriveResponse): void {
+    for (const opened of frame.opened) this.#onOpened(carrier, opened);
     for (const { request, problem } of frame.refused) {
       const error = problem === undefined ? unexplained() : errorFromProblem(problem);
       if (isTransient(error)) this.#sendAgain(request, error);
@@ -166,13 +173,22 @@ export class Drive implements DriveStreamOwner, WatchPort {
     for (const { callId, problem } of frame.unwatched) {
       this.#onUnwatched(callId, problem === undefined ? unexplained() : errorFromProblem(problem));
     }
-    if (frame.goaway !== undefined) this.#keeper.goaway(stream);
+    if (frame.goaway !== undefined) this.#keeper.goaway(carrier);
     this.#touch();
   }
 
-  onEnd(stream: DriveStream, cause: unknown): void {
-    this.#streams.delete(stream);
-    this.#keeper.ended(stream, cause);
+  onEnd(carrier: DriveCarrier, cause: unknown): void {
+    this.#carriers.delete(carrier);
+    if (this.#endpoint.route.next === "poll" && carrier instanceof DriveStream) this.#keeper.changeWay();
+    this.#keeper.ended(carrier, cause);
+  }
+
+  isAwaited(callId: string): boolean {
+    const call = this.#calls.get(callId);
+    if (call?.awaited === true) return true;
+    this.#calls.delete(callId);
+    call?.unwatched();
+    return false;
   }
 
   /** A waiter came or went. */
@@ -196,7 +212,7 @@ export class Drive implements DriveStreamOwner, WatchPort {
     }
     this.#calls.set(call.callId, call);
     const active = this.#keeper.active;
-    if (active !== undefined && call.stream !== active) this.#watch(call, active);
+    if (active !== undefined && call.carrier !== active) this.#watch(call, active);
   }
 
   #onOutcome(outcome: WireOutcome): void {
@@ -243,17 +259,18 @@ export class Drive implements DriveStreamOwner, WatchPort {
     timer.unref();
   }
 
-  #watch(call: WatchedCall, stream: DriveStream): void {
-    call.stream = stream;
-    stream.send({ kind: "watch", callId: call.callId });
+  #watch(call: WatchedCall, carrier: DriveCarrier): void {
+    call.carrier = carrier;
+    carrier.send({ kind: "watch", callId: call.callId });
   }
 
-  #makeKeeper(): StreamKeeper<DriveStream> {
-    return new StreamKeeper<DriveStream>({
+  #makeKeeper(): StreamKeeper<DriveCarrier> {
+    return new StreamKeeper<DriveCarrier>({
       open: () => {
-        const stream = new DriveStream(this.#endpoint, this);
-        this.#streams.add(stream);
-        return stream;
+        const polls = this.#endpoint.route.next === "poll";
+        const carrier = polls ? new DrivePoll(this.#endpoint, this) : new DriveStream(this.#endpoint, this);
+        this.#carriers.add(carrier);
+        return carrier;
       },
       spreadMs: () => Math.min(this.#intervalMs, SPREAD_MS),
       wanted: () => this.#isBusy,
@@ -282,7 +299,7 @@ export class Drive implements DriveStreamOwner, WatchPort {
   #touch(): void {
     const busy = this.#isBusy;
     this.#keeper.keepAlive(busy);
-    for (const stream of this.#streams) stream.keepAlive(busy);
+    for (const carrier of this.#carriers) carrier.keepAlive(busy);
     const { newest, active } = this.#keeper;
     if (busy) {
       clearTimeout(this.#idle);
@@ -291,10 +308,10 @@ export class Drive implements DriveStreamOwner, WatchPort {
     } else if (newest !== undefined && newest !== active) {
       // A connection that is still being made would keep the process alive.
       newest.drop(closedError());
-    } else if (this.#streams.size > 0 && this.#idle === undefined) {
+    } else if (this.#carriers.size > 0 && this.#idle === undefined) {
       this.#idle = setTimeout(() => {
         this.#idle = undefined;
-        for (const stream of this.#streams) stream.drop(closedError());
+        for (const carrier of this.#carriers) carrier.drop(closedError());
       }, IDLE_MS);
       this.#idle.unref();
     }
@@ -307,7 +324,7 @@ export class Drive implements DriveStreamOwner, WatchPort {
     return pending;
   }
 
-  #onOpened(stream: DriveStream, opened: Opened): void {
+  #onOpened(carrier: DriveCarrier, opened: Opened): void {
     this.#refusing = undefined;
     const pending = this.#take(opened.request);
     if (pending === undefined) return;
@@ -319,15 +336,14 @@ export class Drive implements DriveStreamOwner, WatchPort {
         `no worker for the tool ${tool} was seen in the last 5 minutes; its calls wait for one`,
       );
     }
-    let call = this.#calls.get(callId);
-    if (call === undefined) {
-      call = new WatchedCall(callId, this);
-      this.#calls.set(callId, call);
+    const watched = this.#calls.get(callId) ?? new WatchedCall(callId, this);
+    // Where outcomes do not come by themselves, it is watched as soon as somebody asks for it.
+    if (carrier.delivers) {
+      this.#calls.set(callId, watched);
+      // Opened before, it may have ended, and its outcome been delivered, long ago.
+      if (created) watched.carrier = carrier;
+      else this.#watch(watched, carrier);
     }
-    const watched = call;
-    // Opened before, it may have ended, and its outcome been delivered, long ago.
-    if (created) watched.stream = stream;
-    else this.#watch(watched, stream);
     const { signal } = pending;
     if (signal !== undefined && !signal.aborted) {
       watched.atEnd(onAbort(signal, () => this.#host.cancel(callId)));

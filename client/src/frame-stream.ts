@@ -1,19 +1,16 @@
 import { TrunklineError } from "./errors.js";
 import { FrameWriter } from "./frame-writer.js";
 import { LIMITS } from "./limits.js";
-import type { Connection } from "./transport.js";
-
-/** How long a stream may take from its opening to its welcome. */
-const WELCOME_MS = 10_000;
+import type { StreamConnection } from "./transport.js";
 
 /** Silent intervals after which a connection is dead. */
 const SILENT_INTERVALS = 3;
 
 /** What a stream is made of. */
 export interface FrameStreamOptions<Up, Down> {
-  readonly connection: Connection;
-  /** Starts the RPC. */
-  readonly call: (frames: AsyncIterable<Up>) => AsyncIterable<Down>;
+  readonly connection: StreamConnection;
+  /** Carries the RPC to its end. */
+  readonly call: (frames: AsyncIterable<Up, undefined>, onFrame: (frame: Down) => void) => Promise<void>;
   /** Builds the next frame up; undefined when there is nothing to say. */
   readonly next: () => Up | undefined;
   /** What throws ends the stream. */
@@ -33,6 +30,7 @@ export class FrameStream<Up, Down> {
   readonly #writer: FrameWriter<Up>;
   #timer: NodeJS.Timeout;
   #keepAlive = true;
+  #welcomed = false;
   #over = false;
   /** Whether a frame came since the last beat. */
   #heard = false;
@@ -41,9 +39,10 @@ export class FrameStream<Up, Down> {
   constructor(options: FrameStreamOptions<Up, Down>) {
     this.#options = options;
     this.#writer = new FrameWriter(options.next);
+    const { welcomeMs } = options.connection;
     this.#timer = setTimeout(() => {
-      this.#suspect(`it gave no welcome in ${WELCOME_MS} ms`);
-    }, WELCOME_MS);
+      this.#suspect(`it gave no welcome in ${welcomeMs} ms`);
+    }, welcomeMs);
     void this.#read();
   }
 
@@ -70,6 +69,8 @@ export class FrameStream<Up, Down> {
   /** After the welcome: beats at this interval and watches over it. */
   beat(intervalMs: number): void {
     if (this.#over) return;
+    this.#welcomed = true;
+    this.#options.connection.welcomed();
     const ms = Math.min(Math.max(intervalMs, 1), LIMITS.timerMs);
     clearTimeout(this.#timer);
     this.#timer = setInterval(() => {
@@ -115,12 +116,12 @@ export class FrameStream<Up, Down> {
   async #read(): Promise<void> {
     let cause: unknown;
     try {
-      for await (const frame of this.#options.call(this.#writer)) {
+      await this.#options.call(this.#writer, (frame) => {
         if (this.#over) return;
         this.#heard = true;
         this.#silent = 0;
         this.#options.onFrame(frame);
-      }
+      });
     } catch (error) {
       cause = error;
     }
@@ -132,6 +133,7 @@ export class FrameStream<Up, Down> {
     this.#over = true;
     clearTimeout(this.#timer);
     this.#options.connection.abort();
+    if (!this.#welcomed) this.#options.connection.refused(cause);
     this.#options.onEnd(cause);
   }
 }

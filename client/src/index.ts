@@ -28,6 +28,7 @@ export { rawJson, type RawJson } from "./json.js";
 export { Page, type PageOptions } from "./page.js";
 export { type Policy, type PolicyMode } from "./policy.js";
 export { Run, type OpenOptions } from "./run.js";
+export { type TransportMode } from "./route.js";
 export { type RunFilter, type RunInfo, type RunOptions, type Runs, type RunState } from "./runs.js";
 export { type Task, type TaskFailure, type Tasks } from "./tasks.js";
 export { type ToolProxy } from "./tools-proxy.js";

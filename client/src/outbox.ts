@@ -9,7 +9,12 @@ export type OutboxItem =
       readonly deferral: Deferral;
       readonly bytes: number;
     }
-  | { readonly kind: "release"; readonly claimId: string; readonly bytes: number };
+  | {
+      readonly kind: "release";
+      readonly claimId: string;
+      readonly callId: string;
+      readonly bytes: number;
+    };
 
 /** One item for each claim, in the order of their making. */
 export class Outbox {

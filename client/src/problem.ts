@@ -168,6 +168,12 @@ export function isTransient(thrown: unknown): boolean {
   return problem.reason === WireReason.UNAVAILABLE || problem.reason === WireReason.OVERLOADED;
 }
 
+/** Whether what was thrown is what a Trunkline server said, and not the network or what is in between. */
+export function isServersWord(thrown: unknown): boolean {
+  if (!(thrown instanceof ConnectError)) return false;
+  return thrown.findDetails(ProblemSchema).length > 0;
+}
+
 /** Whether the credential was refused: the one error that trying again cannot cure. */
 export function isRefusedCredential(error: TrunklineError): boolean {
   return error.reason === "UNAUTHENTICATED" || error.reason === "PERMISSION_DENIED";

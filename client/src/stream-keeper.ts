@@ -33,6 +33,8 @@ export class StreamKeeper<S> {
   readonly #backoff = new Backoff();
   #newest: S | undefined;
   #active: S | undefined;
+  /** The active one, which goes on unless the newest is welcomed. */
+  #spare: S | undefined;
   #openedAt = 0;
   #retry: NodeJS.Timeout | undefined;
   #keepAlive = true;
@@ -59,10 +61,23 @@ export class StreamKeeper<S> {
     this.#open();
   }
 
+  /** Opens a stream beside the active one, which stays unless the other is welcomed. */
+  tryAnother(): void {
+    if (this.#closed || this.#active === undefined || this.#newest !== this.#active) return;
+    this.#spare = this.#active;
+    this.#open();
+  }
+
+  /** The next stream goes another way: it is opened without the delay that the last ones have earned. */
+  changeWay(): void {
+    this.#backoff.reset();
+  }
+
   /** A stream was welcomed: the outage, if there was one, is over. */
   welcomed(stream: S): void {
     if (stream !== this.#newest) return;
     this.#active = stream;
+    this.#spare = undefined;
     this.#backoff.reset();
     if (this.#told) this.#options.onRecovery?.();
     this.#told = false;
@@ -81,9 +96,11 @@ export class StreamKeeper<S> {
   ended(stream: S, cause: unknown): void {
     const wasActive = stream === this.#active;
     if (wasActive) this.#active = undefined;
+    if (stream === this.#spare) this.#spare = undefined;
     if (stream !== this.#newest) return;
-    this.#newest = undefined;
-    if (this.#closed) return;
+    this.#newest = this.#spare;
+    this.#spare = undefined;
+    if (this.#closed || this.#newest !== undefined) return;
     const error = this.#options.explain(cause);
     if (this.#options.isFatal(error)) {
       this.close();

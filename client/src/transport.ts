@@ -1,8 +1,12 @@
 import type { ClientHttp2Session, ClientHttp2Stream, SecureClientSessionOptions } from "node:http2";
 import { inspect } from "node:util";
-import type { Interceptor, Transport } from "@connectrpc/connect";
+import { createClient, type Interceptor, type Transport } from "@connectrpc/connect";
 import { createGrpcTransport, Http2SessionManager } from "@connectrpc/connect-node";
+import { Health, HealthCheckResponse_ServingStatus as Serving } from "@trunkline/proto/health";
 import { TrunklineError } from "./errors.js";
+import { GrpcConnection } from "./grpc-connection.js";
+import { plainConnection, type PlainConnection } from "./plain-connection.js";
+import { checkMode, Route, type Patience, type TransportMode } from "./route.js";
 
 /** Where a client finds its server when nothing is given. */
 export const DEFAULT_URL = "http://127.0.0.1:7788";
@@ -15,9 +19,14 @@ export interface EndpointOptions {
   readonly key?: string | undefined;
   /** For `https://`: a private CA, a client certificate. Default: what Node trusts. */
   readonly tls?: SecureClientSessionOptions | undefined;
+  /**
+   * `stream`: over HTTP/2 in streams, the fast way. `poll`: by single requests over HTTP/1.1, where nothing else
+   * passes. `auto`: in streams, and by requests for as long as no stream passes though requests do. Default `auto`.
+   */
+  readonly transport?: TransportMode | undefined;
 }
 
-/** One TCP connection for one stream, so that dropping it drops nothing else. */
+/** A connection that single requests share. */
 export interface Connection {
   readonly transport: Transport;
   /** Ends the connection at once, black hole or not. */
@@ -25,6 +34,19 @@ export interface Connection {
   /** Whether the connection keeps the process alive. */
   keepAlive(on: boolean): void;
 }
+
+/** One TCP connection for one stream, so that dropping it drops nothing else. It tells how far it came. */
+export interface StreamConnection extends Pick<GrpcConnection, "stream" | "abort" | "keepAlive"> {
+  /** How long the stream may take to its welcome, in milliseconds. */
+  readonly welcomeMs: number;
+  /** The stream was welcomed. */
+  welcomed(): void;
+  /** The stream ended without a welcome; the cause is undefined when it ended in order. */
+  refused(cause: unknown): void;
+}
+
+/** How long an answer to a probe may take. */
+const PROBE_MS = 5_000;
 
 /** Pings find a dead connection below unary calls; each hop answers them by itself. */
 const PING_INTERVAL_MS = 20_000;
@@ -34,23 +56,51 @@ const PING_TIMEOUT_MS = 5_000;
 export class Endpoint {
   /** Without credentials; safe to show. */
   readonly url: string;
+  /** By which way it is reached. */
+  readonly route: Route;
+  readonly #authorization: string | undefined;
   readonly #interceptors: Interceptor[];
   readonly #tls: SecureClientSessionOptions | undefined;
 
-  constructor(options: EndpointOptions) {
+  /**
+   * @param warn told when the way to the server changes
+   * @param patience given by tests only
+   */
+  constructor(
+    options: EndpointOptions,
+    warn: (message: string) => void = () => undefined,
+    patience: Patience = {},
+  ) {
     this.url = checkUrl(options.url ?? fromEnvironment("TRUNKLINE_URL") ?? DEFAULT_URL);
     const key = checkKey(options.key ?? fromEnvironment("TRUNKLINE_KEY"));
-    this.#interceptors = key === undefined ? [] : [authorize(key)];
+    this.#authorization = key === undefined ? undefined : `Bearer ${key}`;
+    this.#interceptors = this.#authorization === undefined ? [] : [authorize(this.#authorization)];
     this.#tls = options.tls;
+    this.route = new Route({
+      mode: checkMode(options.transport),
+      url: this.url,
+      probe: () => this.#probe(),
+      warn,
+      patience,
+    });
   }
 
   /** A connection of its own for one stream; it is made when the stream opens. */
-  connect(): Connection {
-    const session = new StreamSession(this.url, undefined, this.#tls);
+  connect(): StreamConnection {
+    const connection = new GrpcConnection({
+      url: this.url,
+      authorization: this.#authorization,
+      tls: this.#tls,
+    });
+    const { route } = this;
+    const begunAt = performance.now();
     return {
-      transport: this.#transport(session),
-      abort: () => session.abort(),
-      keepAlive: (on) => session.keepAlive(on),
+      welcomeMs: route.welcomeMs,
+      welcomed: () => route.passed("stream"),
+      refused: (cause) => route.failed("stream", cause, begunAt),
+      stream: (method, frames, onFrame) => connection.stream(method, frames, onFrame),
+      abort: () => connection.abort(),
+      keepAlive: (on) => connection.keepAlive(on),
     };
   }
 
@@ -63,6 +113,23 @@ export class Endpoint {
       abort: () => session.abort(),
       keepAlive: () => undefined,
     };
+  }
+
+  /** Connections for single requests over HTTP/1.1. */
+  plain(): PlainConnection {
+    return plainConnection(this.url, this.#interceptors, this.#tls);
+  }
+
+  /** Whether a single request gets to a server that serves; rejects when not. */
+  async #probe(): Promise<void> {
+    const connection = this.plain();
+    try {
+      const health = createClient(Health, connection.transport);
+      const { status } = await health.check({}, { timeoutMs: PROBE_MS });
+      if (status !== Serving.SERVING) throw new TrunklineError("UNAVAILABLE", "the server does not serve");
+    } finally {
+      connection.abort();
+    }
   }
 
   #transport(sessionManager: Http2SessionManager): Transport {
@@ -120,41 +187,14 @@ function failWhenReset(stream: ClientHttp2Stream): void {
   });
 }
 
-/** Knows the connection below its stream, which connect-node's own manager does not show. */
-class StreamSession extends QuietSession {
-  #connection: ClientHttp2Session | undefined;
-  #keepAlive = true;
-
-  override async request(
-    ...parameters: Parameters<Http2SessionManager["request"]>
-  ): Promise<ClientHttp2Stream> {
-    const stream = await super.request(...parameters);
-    this.#connection = connectionOf(stream);
-    this.#apply();
-    return stream;
-  }
-
-  keepAlive(on: boolean): void {
-    if (this.#keepAlive === on) return;
-    this.#keepAlive = on;
-    this.#apply();
-  }
-
-  #apply(): void {
-    if (this.#connection === undefined || this.#connection.destroyed) return;
-    if (this.#keepAlive) this.#connection.ref();
-    else this.#connection.unref();
-  }
-}
-
 /** Node's types leave out that a client's stream has a client's session. */
 function connectionOf(stream: ClientHttp2Stream): ClientHttp2Session | undefined {
   return stream.session as ClientHttp2Session | undefined;
 }
 
-function authorize(key: string): Interceptor {
+function authorize(authorization: string): Interceptor {
   return (next) => (request) => {
-    request.header.set("authorization", `Bearer ${key}`);
+    request.header.set("authorization", authorization);
     return next(request);
   };
 }

@@ -1,5 +1,5 @@
 import type { CallOptions } from "@connectrpc/connect";
-import { createClient, type Client } from "@connectrpc/connect";
+import { Code, ConnectError, createClient, type Client, type Transport } from "@connectrpc/connect";
 import { CallService } from "@trunkline/proto/call";
 import { RunService } from "@trunkline/proto/run";
 import { TaskService } from "@trunkline/proto/task";
@@ -10,7 +10,8 @@ import { formatDuration } from "./duration.js";
 import { TrunklineError } from "./errors.js";
 import { errorFromRpc, isTransient } from "./problem.js";
 import { Backoff, TROUBLE_MS } from "./reconnect.js";
-import type { Connection, Endpoint } from "./transport.js";
+import type { Way } from "./route.js";
+import type { Endpoint } from "./transport.js";
 
 /** How long one try may take beside what it waits for on purpose. */
 const TRY_MS = 15_000;
@@ -25,20 +26,25 @@ export interface RequestOptions {
   readonly retryForMs?: number;
 }
 
-/** One request, to be sent with these options. */
-export type Request<T> = (options: CallOptions) => Promise<T>;
-
-/**
- * The unary RPCs, over one shared connection. Every one of them is safe to repeat, so what a cut or a
- * restart interrupts is sent again, with back-off, for a bounded time.
- */
-export class Unary {
+/** The services, by one transport. */
+interface Clients {
   readonly calls: Client<typeof CallService>;
   readonly runs: Client<typeof RunService>;
   readonly tasks: Client<typeof TaskService>;
   readonly toolsets: Client<typeof ToolsetService>;
-  readonly #url: string;
-  readonly #connection: Connection;
+}
+
+/** One request, to be sent with these options. */
+export type Request<T> = (options: CallOptions) => Promise<T>;
+
+/**
+ * The unary RPCs, over one shared connection, or by HTTP/1.1 where that is the way. Every one of them is safe to repeat, so what a cut or a
+ * restart interrupts is sent again, with back-off, for a bounded time.
+ */
+export class Unary {
+  readonly #endpoint: Endpoint;
+  readonly #connections: Readonly<Record<Way, { abort(): void }>>;
+  readonly #clients: Readonly<Record<Way, Clients>>;
   readonly #retryForMs: number;
   readonly #warn: (message: string) => void;
   /** Whether the outage that lasts has been told of. */
@@ -50,15 +56,28 @@ export class Unary {
    * @param warn told once per outage, when it has lasted a while
    */
   constructor(endpoint: Endpoint, retryForMs: number, warn: (message: string) => void) {
-    this.#url = endpoint.url;
+    this.#endpoint = endpoint;
     this.#retryForMs = retryForMs;
     this.#warn = warn;
-    this.#connection = endpoint.shared();
-    const { transport } = this.#connection;
-    this.calls = createClient(CallService, transport);
-    this.runs = createClient(RunService, transport);
-    this.tasks = createClient(TaskService, transport);
-    this.toolsets = createClient(ToolsetService, transport);
+    const [stream, poll] = [endpoint.shared(), endpoint.plain()];
+    this.#connections = { stream, poll };
+    this.#clients = { stream: clientsOf(stream.transport), poll: clientsOf(poll.transport) };
+  }
+
+  get calls(): Client<typeof CallService> {
+    return this.#clients[this.#endpoint.route.way].calls;
+  }
+
+  get runs(): Client<typeof RunService> {
+    return this.#clients[this.#endpoint.route.way].runs;
+  }
+
+  get tasks(): Client<typeof TaskService> {
+    return this.#clients[this.#endpoint.route.way].tasks;
+  }
+
+  get toolsets(): Client<typeof ToolsetService> {
+    return this.#clients[this.#endpoint.route.way].toolsets;
   }
 
   /**
@@ -87,16 +106,22 @@ export class Unary {
     const giveUpAt = performance.now() + retryForMs;
     const callOptions: CallOptions = { timeoutMs: TRY_MS + waitMs, ...(signal && { signal }) };
     const closing = this.#closing.signal;
+    const { route, url } = this.#endpoint;
     for (;;) {
       closing.throwIfAborted();
+      const [way, begunAt] = [route.way, performance.now()];
       try {
         const answer = await request(callOptions);
+        if (way === "stream") route.passed("request");
         this.#told = false;
         return answer;
       } catch (thrown) {
         if (signal?.aborted) throw abortReason(signal);
         closing.throwIfAborted();
-        const error = errorFromRpc(thrown, this.#url);
+        // One that takes too long tells nothing of the way.
+        if (way === "stream" && ConnectError.from(thrown).code !== Code.DeadlineExceeded)
+          route.failed("request", thrown, begunAt);
+        const error = errorFromRpc(thrown, url);
         const transient = isTransient(thrown);
         if (!transient) this.#told = false;
         const pauseMs = error.retryAfterMs ?? backoff.next();
@@ -116,6 +141,15 @@ export class Unary {
   /** Ends the connection, and rejects what is under way on it and what is to come. */
   close(): void {
     this.#closing.abort(new TrunklineError("CLOSED", "the client was closed"));
-    this.#connection.abort();
+    for (const connection of Object.values(this.#connections)) connection.abort();
   }
+}
+
+function clientsOf(transport: Transport): Clients {
+  return {
+    calls: createClient(CallService, transport),
+    runs: createClient(RunService, transport),
+    tasks: createClient(TaskService, transport),
+    toolsets: createClient(ToolsetService, transport),
+  };
 }

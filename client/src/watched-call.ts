@@ -1,12 +1,12 @@
 import { abortReason, onAbort } from "./abort.js";
 import type { Outcome } from "./call.js";
-import type { DriveStream } from "./drive-stream.js";
+import type { DriveCarrier } from "./drive-carrier.js";
 
 /** What a {@link WatchedCall} asks of its client's calls. */
 export interface WatchPort {
   /** A waiter came or went. */
   adjustAwaited(by: 1 | -1): void;
-  /** Has the outcome delivered to `end`, unless the stream that is open delivers it already. */
+  /** Has the outcome delivered to `end`, unless what is open delivers it already. */
   watch(call: WatchedCall): void;
 }
 
@@ -15,14 +15,14 @@ interface Waiter {
   reject(error: Error): void;
 }
 
-/** A call whose outcome comes on some stream, and those who wait for it. */
+/** A call whose outcome comes by some carrier, and those who wait for it. */
 export class WatchedCall {
   readonly callId: string;
-  /** The stream that delivers the outcome, whether it is still open or not. */
-  stream: DriveStream | undefined;
+  /** What delivers the outcome, whether it is still open or not. */
+  carrier: DriveCarrier | undefined;
   readonly #port: WatchPort;
   readonly #waiters = new Set<Waiter>();
-  /** Other handles of the call, of which no stream knows. Nearly always there are none. */
+  /** Other handles of the call, of which no carrier knows. Nearly always there are none. */
   #others: Set<WatchedCall> | undefined;
   #outcome: Outcome | undefined;
   #atEnd: (() => void)[] | undefined;
@@ -44,9 +44,9 @@ export class WatchedCall {
     this.#others.add(other);
   }
 
-  /** No stream delivers its outcome any more, and nobody waits for it. */
+  /** Nothing delivers its outcome any more, and nobody waits for it. */
   unwatched(): void {
-    this.stream = undefined;
+    this.carrier = undefined;
     this.#others = undefined;
   }
 

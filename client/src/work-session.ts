@@ -11,9 +11,11 @@ import { StreamKeeper } from "./stream-keeper.js";
 import type { Endpoint } from "./transport.js";
 import { VERSION } from "./version.js";
 import { StatusWatch, type WorkerStatus } from "./worker-status.js";
-import { WorkStream, type WorkStreamOwner } from "./worker-stream.js";
+import type { WorkCarrier, WorkCarrierOwner } from "./work-carrier.js";
+import { WorkPoll } from "./worker-poll.js";
+import { WorkStream } from "./worker-stream.js";
 
-/** How long a stream that this side has closed may take to end. */
+/** How long a carrier that this side has closed may take to end. */
 const END_MS = 2_000;
 
 /** What a session says of itself. */
@@ -23,6 +25,8 @@ export interface WorkSessionOptions {
   /** Empty: any. */
   readonly toolset: string;
   readonly concurrency: number;
+  /** How long one request waits for claims, where no stream passes. */
+  readonly pollWaitMs: number;
 }
 
 /** What a session asks and tells its worker. */
@@ -42,17 +46,18 @@ export interface WorkSessionHost {
 }
 
 /** A worker as the server knows it, across streams: it keeps one open and passes on what it carries. */
-export class WorkSession implements WorkStreamOwner {
+export class WorkSession implements WorkCarrierOwner {
   readonly #endpoint: Endpoint;
   readonly #options: WorkSessionOptions;
   readonly #host: WorkSessionHost;
   readonly #id = randomUUID();
   readonly #nonce = randomBytes(24).toString("base64url");
   readonly #claims: Claims;
-  readonly #streams = new Set<WorkStream>();
-  readonly #keeper: StreamKeeper<WorkStream>;
+  readonly #carriers = new Set<WorkCarrier>();
+  readonly #keeper: StreamKeeper<WorkCarrier>;
   readonly #parting: Parting;
   readonly #watch: StatusWatch;
+  readonly #forgetRoute: () => void;
   #hellos = 0;
   #draining = false;
   #drained = false;
@@ -70,7 +75,7 @@ export class WorkSession implements WorkStreamOwner {
       () => this.#close(),
       () => this.#giveUp(),
     );
-    this.#keeper = new StreamKeeper<WorkStream>({
+    this.#keeper = new StreamKeeper<WorkCarrier>({
       open: () => this.#open(),
       spreadMs: () => this.#watch.intervalMs,
       wanted: () => !this.#over,
@@ -82,6 +87,9 @@ export class WorkSession implements WorkStreamOwner {
       },
       onTrouble: (error) => host.warn(error),
       onRecovery: () => host.recovered(),
+    });
+    this.#forgetRoute = endpoint.route.onRetry(() => {
+      if (this.#keeper.active instanceof WorkPoll) this.#keeper.tryAnother();
     });
     this.#keeper.start();
   }
@@ -108,11 +116,19 @@ export class WorkSession implements WorkStreamOwner {
     this.#claims.abandon(error);
     this.#over = true;
     this.#keeper.close();
-    for (const stream of this.#streams) stream.drop(error);
+    for (const carrier of this.#carriers) carrier.drop(error);
     this.#close();
   }
 
   // From the streams.
+
+  get freeSlots(): number {
+    return this.#draining ? 0 : this.#claims.book.free;
+  }
+
+  named(): { readonly claimId: string; readonly callId: string }[] {
+    return this.#claims.book.named();
+  }
 
   buildHello(): MessageInitShape<typeof HelloSchema> {
     const { name, tools, toolset } = this.#options;
@@ -123,9 +139,9 @@ export class WorkSession implements WorkStreamOwner {
       sdk: `trunkline-sdk-js/${VERSION}`,
       tools: [...tools],
       toolset,
-      slots: this.#draining ? 0 : this.#claims.book.free,
-      claims: this.#claims.book.named(),
-      // Hellos of two streams may reach the server in the other order.
+      slots: this.freeSlots,
+      claims: this.named(),
+      // Hellos of two carriers may reach the server in the other order.
       number: BigInt(++this.#hellos),
     };
   }
@@ -136,42 +152,46 @@ export class WorkSession implements WorkStreamOwner {
     return beat;
   }
 
-  isActive(stream: WorkStream): boolean {
-    return stream === this.#keeper.active;
+  isActive(carrier: WorkCarrier): boolean {
+    return carrier === this.#keeper.active;
   }
 
-  onWelcome(stream: WorkStream, welcome: Welcome): void {
+  onWelcome(carrier: WorkCarrier, welcome: Welcome): void {
     const { book, outbox } = this.#claims;
-    this.#keeper.welcomed(stream);
-    this.#watch.attached(stream.intervalMs);
+    this.#keeper.welcomed(carrier);
+    this.#watch.attached(carrier.intervalMs);
     if (welcome.maxResultBytes > 0) this.#claims.maxResultBytes = welcome.maxResultBytes;
     for (const { claimId, standing } of welcome.verdicts) this.#claims.judge(claimId, standing);
-    for (const item of outbox.items()) stream.send(item);
+    for (const item of outbox.items()) carrier.send(item);
     for (const { id } of book.values()) {
-      if (!stream.hasNamed(id) && !outbox.has(id)) stream.accept(id);
+      if (!carrier.hasNamed(id) && !outbox.has(id)) carrier.accept(id);
     }
     book.repeatProgress();
-    if (this.#draining) stream.drain();
+    for (const other of this.#carriers) if (other !== carrier) other.replaced();
+    if (this.#draining) carrier.drain();
   }
 
-  onFrame(stream: WorkStream, frame: WorkResponse): void {
+  onFrame(carrier: WorkCarrier, frame: WorkResponse): void {
     const claims = this.#claims;
     this.#watch.heard();
-    for (const claim of frame.claims) this.#receive(stream, claim);
+    for (const claim of frame.claims) this.#receive(carrier, claim);
     for (const claimId of frame.confirmed) claims.confirm(claimId);
     for (const ack of frame.acks) claims.acknowledge(ack);
     for (const { claimId, reason } of frame.revoked) claims.revoke(claimId, reason);
     for (const claimId of frame.heartbeatAck?.lost ?? []) claims.lose(claimId, "the server took it back");
     if (frame.drained !== undefined) this.#drained = true;
-    if (frame.goaway !== undefined) this.#keeper.goaway(stream);
+    if (frame.goaway !== undefined) this.#keeper.goaway(carrier);
     // What was accepted goes out before a handler can keep the event loop busy.
-    if (frame.claims.length > 0) stream.flush();
+    if (frame.claims.length > 0) carrier.flush();
     this.#considerParting();
   }
 
-  onEnd(stream: WorkStream, cause: unknown): void {
-    this.#streams.delete(stream);
-    this.#keeper.ended(stream, cause);
+  onEnd(carrier: WorkCarrier, cause: unknown): void {
+    this.#carriers.delete(carrier);
+    if (this.#endpoint.route.next === "poll" && carrier instanceof WorkStream) this.#keeper.changeWay();
+    this.#keeper.ended(carrier, cause);
+    // Slots that became free while another carrier was tried, and did not come to be.
+    this.#keeper.active?.grant(0);
     if (this.#keeper.active === undefined) this.#watch.detached();
     if (this.#over) this.#tellClosed();
     else this.#considerParting();
@@ -192,11 +212,14 @@ export class WorkSession implements WorkStreamOwner {
     });
   }
 
-  #open(): WorkStream {
-    const stream = new WorkStream(this.#endpoint, this);
-    this.#streams.add(stream);
+  #open(): WorkCarrier {
+    const carrier =
+      this.#endpoint.route.next === "poll"
+        ? new WorkPoll(this.#endpoint, this, this.#options.pollWaitMs)
+        : new WorkStream(this.#endpoint, this);
+    this.#carriers.add(carrier);
     this.#drained = false;
-    return stream;
+    return carrier;
   }
 
   #explain(cause: unknown): TrunklineError {
@@ -208,14 +231,14 @@ export class WorkSession implements WorkStreamOwner {
     return error;
   }
 
-  #receive(stream: WorkStream, claim: Claim): void {
+  #receive(carrier: WorkCarrier, claim: Claim): void {
     switch (this.#claims.receive(claim)) {
       case "accepted":
-        (this.#keeper.active ?? stream).accept(claim.claimId);
+        (this.#keeper.active ?? carrier).accept(claim.claimId);
         break;
       case "known":
-        // It took credit of this stream, but no slot.
-        stream.grant(1);
+        // It took credit of this carrier, but no slot.
+        carrier.grant(1);
         break;
       case "handed_back":
         break;
@@ -242,16 +265,17 @@ export class WorkSession implements WorkStreamOwner {
   /** Ends all streams; the last of them tells the worker. */
   #close(): void {
     this.#over = true;
+    this.#forgetRoute();
     this.#parting.cancel();
     this.#keeper.close();
     const closed = new TrunklineError("CLOSED", "the worker has stopped");
-    for (const stream of this.#streams) {
-      if (this.isActive(stream)) stream.end();
-      else stream.drop(closed);
+    for (const carrier of this.#carriers) {
+      if (this.isActive(carrier)) carrier.end();
+      else carrier.drop(closed);
     }
-    if (this.#streams.size > 0) {
+    if (this.#carriers.size > 0) {
       const rest = setTimeout(() => {
-        for (const stream of this.#streams) stream.drop(closed);
+        for (const carrier of this.#carriers) carrier.drop(closed);
       }, END_MS);
       rest.unref();
     }
@@ -259,7 +283,7 @@ export class WorkSession implements WorkStreamOwner {
   }
 
   #tellClosed(): void {
-    if (this.#streams.size > 0 || this.#told) return;
+    if (this.#carriers.size > 0 || this.#told) return;
     this.#told = true;
     this.#watch.stop();
     this.#host.closed(this.#refused);

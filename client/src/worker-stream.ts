@@ -1,13 +1,11 @@
-import { create, type MessageInitShape } from "@bufbuild/protobuf";
+import { create } from "@bufbuild/protobuf";
 import { durationMs } from "@bufbuild/protobuf/wkt";
-import { createClient } from "@connectrpc/connect";
 import {
   HeartbeatSchema,
   HelloSchema,
   WorkerService,
   WorkRequestSchema,
   type Heartbeat,
-  type Welcome,
   type WorkRequest,
   type WorkResponse,
 } from "@trunkline/proto/worker";
@@ -15,6 +13,7 @@ import { FrameStream } from "./frame-stream.js";
 import { LIMITS } from "./limits.js";
 import type { OutboxItem } from "./outbox.js";
 import type { Endpoint } from "./transport.js";
+import type { WorkCarrier, WorkCarrierOwner } from "./work-carrier.js";
 
 /** The interval when a server names none. */
 const DEFAULT_INTERVAL_MS = 5_000;
@@ -22,27 +21,14 @@ const DEFAULT_INTERVAL_MS = 5_000;
 /** What a claim's id takes in a frame, tag and length included. */
 const CLAIM_ID_BYTES = 40;
 
-/** What a {@link WorkStream} asks and tells its session. */
-export interface WorkStreamOwner {
-  /** At the moment when the hello leaves. */
-  buildHello(): MessageInitShape<typeof HelloSchema>;
-  /** At the moment when a heartbeat leaves. */
-  buildHeartbeat(): MessageInitShape<typeof HeartbeatSchema>;
-  onWelcome(stream: WorkStream, welcome: Welcome): void;
-  onFrame(stream: WorkStream, frame: WorkResponse): void;
-  /** Whether this stream is the one to send heartbeats on. */
-  isActive(stream: WorkStream): boolean;
-  onEnd(stream: WorkStream, cause: unknown): void;
-}
-
 type Item = OutboxItem | { readonly kind: "accepted"; readonly claimId: string; readonly bytes: number };
 
 /**
  * One `Work` stream: says hello, then puts what is to be said into frames in the order in which it was
  * given. Before its welcome it sends grants only.
  */
-export class WorkStream {
-  readonly #owner: WorkStreamOwner;
+export class WorkStream implements WorkCarrier {
+  readonly #owner: WorkCarrierOwner;
   readonly #frames: FrameStream<WorkRequest, WorkResponse>;
   readonly #named = new Set<string>();
   /** The server's heartbeat interval, from the welcome on. */
@@ -54,13 +40,12 @@ export class WorkStream {
   #heartbeatDue = false;
   #drainDue = false;
 
-  constructor(endpoint: Endpoint, owner: WorkStreamOwner) {
+  constructor(endpoint: Endpoint, owner: WorkCarrierOwner) {
     this.#owner = owner;
     const connection = endpoint.connect();
-    const client = createClient(WorkerService, connection.transport);
     this.#frames = new FrameStream<WorkRequest, WorkResponse>({
       connection,
-      call: (frames) => client.work(frames),
+      call: (frames, onFrame) => connection.stream(WorkerService.method.work, frames, onFrame),
       next: () => this.#next(),
       onFrame: (frame) => {
         this.#onFrame(frame);
@@ -109,6 +94,11 @@ export class WorkStream {
   /** Sends what is ready now. */
   flush(): void {
     this.#frames.flush();
+  }
+
+  /** The server has ended it, or does when all is said on it. */
+  replaced(): void {
+    // Nothing is left to do.
   }
 
   /** Closes the sending half; the server then ends the stream. */

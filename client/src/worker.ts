@@ -36,8 +36,8 @@ export interface WorkerOptions {
   /** Told of every change of `worker.status`, for a health probe or a log. */
   readonly onStatus?: (status: WorkerStatus) => void;
   /**
-   * How long one request waits for calls where the network carries no streams, at most 60 s; a stream does
-   * not need it. Default 30 s.
+   * How long one request waits for calls where the network carries no streams (see `transport`), at most 60 s; a
+   * stream does not need it. Default 30 s.
    */
   readonly pollWait?: Duration;
 }
@@ -63,6 +63,7 @@ const OPTIONS: Record<keyof WorkerOptions, true> = {
 };
 
 const DEFAULT_CONCURRENCY = 10;
+const DEFAULT_POLL_WAIT = "30s";
 const MAX_POLL_WAIT_MS = 60_000;
 const NAME_BYTES = 256;
 const MAX_TOOLS = 1_000;
@@ -103,6 +104,7 @@ export class Worker {
         tools: [...this.#handlers.keys()],
         toolset: options.toolset ?? "",
         concurrency: options.concurrency ?? DEFAULT_CONCURRENCY,
+        pollWaitMs: checked.pollWaitMs,
       },
       {
         hasHandler: (tool) => this.#handlers.has(tool),
@@ -175,9 +177,15 @@ export class Worker {
   }
 }
 
-function checkOptions(options: WorkerOptions): { name: string; handlers: ReadonlyMap<string, ToolHandler> } {
+interface CheckedOptions {
+  readonly name: string;
+  readonly handlers: ReadonlyMap<string, ToolHandler>;
+  readonly pollWaitMs: number;
+}
+
+function checkOptions(options: WorkerOptions): CheckedOptions {
   onlyFields(options, OPTIONS, "options");
-  const { concurrency = DEFAULT_CONCURRENCY, pollWait, toolset = "" } = options;
+  const { concurrency = DEFAULT_CONCURRENCY, pollWait = DEFAULT_POLL_WAIT, toolset = "" } = options;
   const refuse = (field: string, message: string): TrunklineError =>
     new TrunklineError("INVALID_FIELD", `${field}: ${message}`, { metadata: { field } });
   const { tools }: { tools: unknown } = options;
@@ -198,13 +206,12 @@ function checkOptions(options: WorkerOptions): { name: string; handlers: Readonl
   whole(concurrency, "concurrency", 1, LIMITS.concurrency);
   wellFormed(toolset, "toolset");
   checkSignal(options.signal);
-  if (pollWait !== undefined && parseDuration(pollWait, "pollWait") > MAX_POLL_WAIT_MS) {
-    throw refuse("pollWait", `${pollWait}; allowed are at most 60 s`);
-  }
+  const pollWaitMs = parseDuration(pollWait, "pollWait");
+  if (pollWaitMs > MAX_POLL_WAIT_MS) throw refuse("pollWait", `${pollWait}; allowed are at most 60 s`);
   const { name = `${hostname()}:${process.pid}` } = options;
   // A worker's name is for people: what cannot be shown is replaced, and only what is no text refused.
   if (typeOf(name) !== "string") wellFormed(name, "name");
-  return { name: storableText(name, NAME_BYTES), handlers };
+  return { name: storableText(name, NAME_BYTES), handlers, pollWaitMs };
 }
 
 function withResolvers(): { promise: Promise<void>; resolve: () => void; reject: (error: unknown) => void } {

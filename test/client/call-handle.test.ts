@@ -34,6 +34,6 @@ test("a request with a signal that is none is refused before anything is sent", 
 
 test("an option of a client that does not exist is refused, so that no key is silently left out", () => {
   expect(() => new Trunkline({ apiKey: "tl_secret" } as never)).toThrow(
-    /^options: "apiKey"; allowed are url, key, tls, retryFor, onWarning$/,
+    /^options: "apiKey"; allowed are url, key, tls, transport, retryFor, onWarning$/,
   );
 });

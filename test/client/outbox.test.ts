@@ -13,7 +13,7 @@ const answer = (claimId: string, bytes: number): OutboxItem => ({
 test("an item is kept, in order, until its acknowledgement, which counts once", () => {
   const outbox = new Outbox();
   outbox.put(answer("a", 10));
-  outbox.put({ kind: "release", claimId: "b", bytes: 20 });
+  outbox.put({ kind: "release", callId: "r/1", claimId: "b", bytes: 20 });
   expect(outbox.items().map(({ claimId }) => claimId)).toEqual(["a", "b"]);
   expect(outbox.has("a")).toBe(true);
   expect(outbox.take("a")?.kind).toBe("answer");

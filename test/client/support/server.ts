@@ -1,7 +1,7 @@
 import { afterAll, beforeAll } from "vitest";
 import { createLog } from "../../../server/src/log.js";
 import { startServer, type Server } from "../../../server/src/server.js";
-import { Trunkline } from "../../../client/src/index.js";
+import { Trunkline, type TrunklineOptions } from "../../../client/src/index.js";
 import { createDatabase, type TestDatabase } from "../../support/database.js";
 
 /** How often heartbeats are due at the real server in these tests. */
@@ -26,8 +26,8 @@ export class Backend {
     return this.#server.url;
   }
 
-  client(): Trunkline {
-    return new Trunkline({ url: this.url, onWarning: () => undefined });
+  client(options: Omit<TrunklineOptions, "url"> = {}): Trunkline {
+    return new Trunkline({ url: this.url, onWarning: () => undefined, ...options });
   }
 
   async restart(meanwhile: () => Promise<void> = () => Promise.resolve()): Promise<void> {

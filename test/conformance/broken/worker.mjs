@@ -139,6 +139,7 @@ class Stream {
 
 function hello() {
   hellos++;
+  if (broken("forgets-outbox")) for (const [id, { item }] of held) if (item !== undefined) held.delete(id);
   return {
     sessionId,
     nonce: broken("new-nonce") ? randomBytes(16).toString("hex") : nonce,
@@ -299,7 +300,6 @@ function ended(stream, cause) {
   const refused = code === Code.Unauthenticated || code === Code.PermissionDenied;
   if (refused && !broken("tries-again")) process.exit(broken("ends-in-order") ? 0 : 1);
   if (code === Code.Unavailable && broken("gives-up")) process.exit(1);
-  if (broken("forgets-outbox")) for (const [id, { item }] of held) if (item !== undefined) held.delete(id);
   const waitMs = broken("slow-return") ? 200 * 3 ** failures : 200 * Math.min(5, failures + 1);
   failures++;
   setTimeout(() => (newest = new Stream()), waitMs);

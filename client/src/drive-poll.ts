@@ -1,0 +1,246 @@
+import { create } from "@bufbuild/protobuf";
+import { durationFromMs } from "@bufbuild/protobuf/wkt";
+import { ConnectError, createClient, type CallOptions, type Client } from "@connectrpc/connect";
+import { CallService, DriveResponseSchema, type DriveResponse } from "@trunkline/proto/call";
+import { Health } from "@trunkline/proto/health";
+import { ProblemSchema, Reason, type Problem } from "@trunkline/proto/problem";
+import type { DriveCarrier, DriveCarrierOwner, DriveItem, OpenItem } from "./drive-carrier.js";
+import { LIMITS } from "./limits.js";
+import type { PlainConnection } from "./plain-connection.js";
+import type { Endpoint } from "./transport.js";
+
+const INTERVAL_MS = 5_000;
+/** How long an answer may take beside what is waited for on purpose. */
+const ANSWER_MS = 10_000;
+/** Requests that open calls and are under way at once; while they are, the next ones gather. */
+const OPENING = 4;
+const BATCH_CALLS = 1_000;
+/** Calls that have a waiting request each, which is answered as soon as they end. */
+const WAITS = 16;
+const WAIT_MS = 30_000;
+/** The others share one, which is answered when so much time has passed, unless all of them have ended before. */
+const LOOK_MS = 200;
+
+/** Said of a request, it is not said of what is in it: what is in it is sent again when the server is there. */
+const OF_THE_WAY: ReadonlySet<Reason> = new Set([
+  Reason.UNAVAILABLE,
+  Reason.UNAUTHENTICATED,
+  Reason.PERMISSION_DENIED,
+]);
+
+/** The calls of a client, carried by single requests: opened in batches; waited for one by one, and many together. */
+export class DrivePoll implements DriveCarrier {
+  readonly delivers = false;
+  readonly intervalMs = INTERVAL_MS;
+  readonly #owner: DriveCarrierOwner;
+  readonly #connection: PlainConnection;
+  readonly #calls: Client<typeof CallService>;
+  readonly #requests = new Set<AbortController>();
+  #opens: OpenItem[] = [];
+  #opening = 0;
+  #openDue = false;
+  /** Calls that wait for a request of their own. */
+  readonly #watched = new Set<string>();
+  #looking = false;
+  readonly #waits = new Map<string, AbortController>();
+  #over = false;
+
+  constructor(endpoint: Endpoint, owner: DriveCarrierOwner) {
+    this.#owner = owner;
+    this.#connection = endpoint.plain();
+    this.#calls = createClient(CallService, this.#connection.transport);
+    // In the next turn, when whoever made it knows it.
+    setImmediate(() => void this.#greet());
+  }
+
+  send(item: DriveItem): void {
+    if (item.kind === "watch") {
+      if (!this.#waits.has(item.callId)) this.#watched.add(item.callId);
+      this.#waitOn();
+      return;
+    }
+    this.#opens.push(item);
+    if (this.#openDue) return;
+    this.#openDue = true;
+    setImmediate(() => {
+      this.#openDue = false;
+      this.#openReady();
+    });
+  }
+
+  /** A process may end while nobody waits: then no request is under way either. */
+  keepAlive(on: boolean): void {
+    if (on) return;
+    for (const [callId, wait] of this.#waits) if (!this.#owner.isAwaited(callId)) wait.abort();
+  }
+
+  end(): void {
+    this.#finish(undefined);
+  }
+
+  drop(cause: Error): void {
+    this.#finish(cause);
+  }
+
+  /** Looks whether the server is there. */
+  async #greet(): Promise<void> {
+    const health = createClient(Health, this.#connection.transport);
+    const answer = await this.#ask((options) => health.check({}, options));
+    if (answer !== undefined) this.#owner.onWelcome(this);
+  }
+
+  #openReady(): void {
+    while (this.#opening < OPENING && !this.#over) {
+      const batch = this.#takeBatch();
+      const [first] = batch;
+      if (first === undefined) return;
+      this.#opening++;
+      void this.#open(first.open.runId, batch).then(() => {
+        this.#opening--;
+        this.#openReady();
+      });
+    }
+  }
+
+  /** The oldest open, and what else goes with it: others of its run, up to a frame's size. */
+  #takeBatch(): OpenItem[] {
+    const batch: OpenItem[] = [];
+    const rest: OpenItem[] = [];
+    let bytes = 0;
+    for (const item of this.#opens) {
+      if (item.withdrawn) continue;
+      const fits = bytes + item.bytes <= LIMITS.frameTargetBytes && batch.length < BATCH_CALLS;
+      const goes = batch.length === 0 || (fits && item.open.runId === batch[0]?.open.runId);
+      (goes ? batch : rest).push(item);
+      if (goes) bytes += item.bytes;
+    }
+    this.#opens = rest;
+    return batch;
+  }
+
+  async #open(runId: string, batch: readonly OpenItem[]): Promise<void> {
+    for (const item of batch) item.sent = true;
+    const calls = batch.flatMap(({ open }) => open.call ?? []);
+    const frame = create(DriveResponseSchema);
+    const response = await this.#ask(
+      (options) => this.#calls.openCalls({ runId, calls }, options),
+      (problem) => {
+        for (const { open } of batch) frame.refused.push(refusal(open.request, problem));
+      },
+    );
+    batch.forEach(({ open: { request } }, index) => {
+      const result = response?.results[index]?.result;
+      if (result?.case === "opened") frame.opened.push({ ...result.value, request });
+      else if (result?.case === "problem") frame.refused.push(refusal(request, result.value));
+    });
+    this.#tell(frame);
+  }
+
+  #waitOn(): void {
+    for (const callId of this.#watched) {
+      if (this.#waits.size >= WAITS || this.#over) break;
+      this.#watched.delete(callId);
+      if (this.#owner.isAwaited(callId)) void this.#wait(callId);
+    }
+    if (this.#watched.size > 0 && !this.#looking) void this.#look();
+  }
+
+  async #wait(callId: string): Promise<void> {
+    const own = new AbortController();
+    this.#waits.set(callId, own);
+    const frame = await this.#waitFor([callId], WAIT_MS, own);
+    this.#waits.delete(callId);
+    if (frame === undefined) return;
+    if (frame.outcomes.length + frame.unwatched.length === 0) this.#watched.add(callId);
+    this.#tell(frame);
+    this.#waitOn();
+  }
+
+  /** Looks after calls without a request of their own, those of one run at a time. */
+  async #look(): Promise<void> {
+    this.#looking = true;
+    const wanted = [...this.#watched].filter((callId) => this.#owner.isAwaited(callId));
+    const [first = ""] = wanted;
+    const calls = wanted.filter((callId) => runOf(callId) === runOf(first)).slice(0, BATCH_CALLS);
+    const frame = calls.length === 0 ? undefined : await this.#waitFor(calls, LOOK_MS);
+    this.#looking = false;
+    for (const callId of this.#watched) if (!this.#owner.isAwaited(callId)) this.#watched.delete(callId);
+    if (frame === undefined) return;
+    // The next run's turn.
+    for (const callId of calls) if (this.#watched.delete(callId)) this.#watched.add(callId);
+    for (const { callId } of [...frame.outcomes, ...frame.unwatched]) this.#watched.delete(callId);
+    this.#tell(frame);
+    this.#waitOn();
+  }
+
+  /** What became of these calls of one run; undefined when it was given up. */
+  async #waitFor(
+    callIds: readonly string[],
+    waitMs: number,
+    own?: AbortController,
+  ): Promise<DriveResponse | undefined> {
+    const frame = create(DriveResponseSchema);
+    const calls = callIds.map((callId) => ({ callId }));
+    const response = await this.#ask(
+      (options) => this.#calls.waitCalls({ calls, timeout: durationFromMs(waitMs) }, options),
+      (problem) => {
+        for (const callId of callIds)
+          frame.unwatched.push({ $typeName: "trunkline.v1.Unwatched", callId, problem });
+      },
+      { timeoutMs: waitMs + ANSWER_MS, own },
+    );
+    if (response === undefined && frame.unwatched.length === 0) return undefined;
+    frame.outcomes = response?.outcomes ?? [];
+    return frame;
+  }
+
+  /**
+   * Sends a request; undefined when it came to nothing, or this carrier has ended meanwhile.
+   *
+   * @param refused told of what the server refuses for good
+   */
+  async #ask<T>(
+    request: (options: CallOptions) => Promise<T>,
+    refused: (problem: Problem) => void = () => undefined,
+    {
+      timeoutMs = ANSWER_MS,
+      own = new AbortController(),
+    }: { readonly timeoutMs?: number; readonly own?: AbortController | undefined } = {},
+  ): Promise<T | undefined> {
+    this.#requests.add(own);
+    try {
+      const response = await request({ signal: own.signal, timeoutMs });
+      return this.#over ? undefined : response;
+    } catch (thrown) {
+      if (own.signal.aborted) return undefined;
+      const [problem] = ConnectError.from(thrown).findDetails(ProblemSchema);
+      if (problem === undefined || OF_THE_WAY.has(problem.reason)) this.#finish(thrown);
+      else refused(problem);
+      return undefined;
+    } finally {
+      this.#requests.delete(own);
+    }
+  }
+
+  #tell(frame: DriveResponse): void {
+    const { opened, refused, outcomes, unwatched } = frame;
+    if (this.#over || opened.length + refused.length + outcomes.length + unwatched.length === 0) return;
+    this.#owner.onFrame(this, frame);
+  }
+
+  #finish(cause: unknown): void {
+    if (this.#over) return;
+    this.#over = true;
+    for (const request of this.#requests) request.abort();
+    this.#connection.abort();
+    this.#owner.onEnd(this, cause);
+  }
+}
+
+function refusal(request: number, problem: Problem): DriveResponse["refused"][number] {
+  return { $typeName: "trunkline.v1.Refused", request, problem };
+}
+
+function runOf(callId: string): string {
+  return callId.slice(0, callId.lastIndexOf("/"));
+}
