@@ -3,8 +3,8 @@ import { defineConfig } from "vitest/config";
 
 const source = (path: string): string => fileURLToPath(new URL(path, import.meta.url));
 
-/** Where to write the results as JSON as well; `.ci/run` reads its totals from there. */
-const report = process.env["TRUNKLINE_TEST_REPORT"];
+/** Where to write the results as JSON as well; `.ci/run` reads its totals from there. Empty: nowhere. */
+const report = process.env["TRUNKLINE_TEST_REPORT"] ?? "";
 
 export default defineConfig({
   resolve: {
@@ -33,6 +33,6 @@ export default defineConfig({
     maxWorkers: 2,
     testTimeout: 30_000,
     hookTimeout: 60_000,
-    reporters: report === undefined ? ["default"] : ["default", ["json", { outputFile: report }]],
+    reporters: report === "" ? ["default"] : ["default", ["json", { outputFile: report }]],
   },
 });

@@ -72,6 +72,24 @@ const EXAMPLES: readonly Example[] = [
     tests: [["npm", "test"]],
     worker: [process.execPath, "dist/main.js"],
   },
+  {
+    language: "Java",
+    folder: "java",
+    toolchain: ["mvn", "--batch-mode", "--version"],
+    needs: "Maven on a JDK of 17 or newer",
+    build: [["mvn", "--batch-mode", "--no-transfer-progress", "-DskipTests", "package"]],
+    tests: [["mvn", "--batch-mode", "--no-transfer-progress", "test"]],
+    worker: ["java", "-jar", "target/worker.jar"],
+  },
+  {
+    language: "Rust",
+    folder: "rust",
+    toolchain: ["cargo", "--version"],
+    needs: "Rust",
+    build: [["cargo", "build", "--release", "--locked"]],
+    tests: [["cargo", "test", "--release", "--locked"]],
+    worker: ["target/release/trunkline-worker"],
+  },
 ];
 
 /** A first build fetches and compiles everything. */
