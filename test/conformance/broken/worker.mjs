@@ -258,11 +258,13 @@ let gathered = [];
 /** @param {Request} item */
 function gather({ answers = [] }) {
   gathered.push(...create(WorkRequestSchema, { answers }).answers);
-  if (gathered.length > answers.length) return;
-  setTimeout(() => {
-    active?.send({ answers: gathered });
-    gathered = [];
-  }, 300);
+  if (gathered.length === 5) flush();
+  else setTimeout(flush, 300);
+}
+
+function flush() {
+  if (gathered.length > 0) active?.send({ answers: gathered });
+  gathered = [];
 }
 
 /** @param {string} claimId */
