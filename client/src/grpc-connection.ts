@@ -120,6 +120,7 @@ function receive(
   let head: Headers | undefined;
   let trailers: Headers | undefined;
   let failed = false;
+  let ended = false;
   const attempt = (work: () => void): void => {
     if (failed) return;
     try {
@@ -145,6 +146,7 @@ function receive(
   });
   stream.once("error", (error) => onError(cutOff(error)));
   stream.once("end", () => {
+    ended = true;
     // Trailers may be told of in the same turn.
     setImmediate(() => {
       attempt(() => {
@@ -155,8 +157,10 @@ function receive(
       });
     });
   });
-  // Other codes than NO_ERROR and CANCEL are told of as errors, before it.
-  stream.once("close", () => onError(closedEarly()));
+  // Other codes than NO_ERROR and CANCEL are told of as errors, before it. After an end, its trailers have the word.
+  stream.once("close", () => {
+    if (!ended) onError(closedEarly());
+  });
 }
 
 function serialize<I extends DescMessage>(input: I, frame: MessageShape<I>): Buffer {

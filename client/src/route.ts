@@ -30,7 +30,7 @@ export interface RouteOptions {
 
 /** How long a {@link Route} waits, in milliseconds. */
 export interface Patience {
-  /** For a stream's welcome. Default 10 s, and 3 s until one has passed, where something else can be tried. */
+  /** For a stream's welcome. Default 10 s, and 5 s until one has passed, where something else can be tried. */
   readonly welcomeMs?: number;
   /** Before a stream is tried again, while requests carry on; up to a quarter is added. Default 5 min. */
   readonly retryMs?: number;
@@ -54,7 +54,7 @@ const FAILURES = 3;
 /** The same where streams have passed before: nodes may be replaced one by one behind a balancer. */
 const FAILURES_AFTER_STREAMS = 6;
 const WELCOME_MS = 10_000;
-const FIRST_WELCOME_MS = 3_000;
+const FIRST_WELCOME_MS = 5_000;
 const RETRY_MS = 5 * 60_000;
 const RETRY_JITTER = 0.25;
 

@@ -160,7 +160,7 @@ describe("a stream", () => {
   test("may take less time to its welcome before one has passed, where something else can be tried", () => {
     expect(new Scene("stream").route.welcomeMs).toBe(10_000);
     const { route } = new Scene();
-    expect(route.welcomeMs).toBe(3_000);
+    expect(route.welcomeMs).toBe(5_000);
     route.passed("stream");
     expect(route.welcomeMs).toBe(10_000);
   });

@@ -1,4 +1,5 @@
 import { execFile } from "node:child_process";
+import { readFileSync } from "node:fs";
 import { promisify } from "node:util";
 import { afterEach, describe, expect, test } from "vitest";
 import {
@@ -18,6 +19,9 @@ import { PickyNetwork } from "./support/picky-network.js";
 import { useBackend } from "./support/server.js";
 
 const backend = useBackend();
+
+const fixture = (name: string): string =>
+  readFileSync(new URL(`../support/tls/${name}`, import.meta.url), "utf8");
 
 let warnings: string[] = [];
 const cleanups: (() => Promise<unknown>)[] = [];
@@ -42,8 +46,8 @@ function workerAt(url: string, patience: Patience, options: WorkerOptions): Work
   return worker;
 }
 
-const proxied = async (): Promise<Http1Proxy> => {
-  const proxy = await Http1Proxy.start(backend().url);
+const proxied = async (tls?: { readonly cert: string; readonly key: string }): Promise<Http1Proxy> => {
+  const proxy = await Http1Proxy.start(backend().url, tls);
   cleanups.push(() => proxy[Symbol.asyncDispose]());
   return proxy;
 };
@@ -72,6 +76,16 @@ describe("behind a proxy that knows HTTP/1.1 alone", () => {
     }
     await worker.stop();
     expect(proxy.methods).not.toContain("Work");
+  });
+
+  test("they find it also where that proxy speaks TLS, with the certificate that they were given", async () => {
+    const cert = fixture("fixture-cert.pem");
+    const proxy = await proxied({ cert, key: fixture("fixture-key.pem") });
+    const client = clientAt(proxy.url, { tls: { ca: cert } });
+    const worker = client.worker({ tools: { double: (input) => Number(input) * 2 } });
+    await until("the worker is connected", () => worker.status === "connected");
+    expect(await (await client.runs.create()).call("double", 4)).toBe(8);
+    expect(warnings).toEqual([expect.stringContaining(`no stream passes to ${proxy.url}`)]);
   });
 
   test("who wants streams alone is told that there is a proxy that does not speak HTTP/2", async () => {

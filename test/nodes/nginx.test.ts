@@ -140,12 +140,30 @@ describe.runIf(NGINX)(`behind nginx${title}`, () => {
     expect(await waiting).toMatchObject({ settled: true, outcomes: [{ ...call, resultJson: "2" }] });
   });
 
-  test("a stream over plain proxying is refused at once with a word about HTTP/2, and so is a client of the SDK (S04)", async () => {
+  test("over plain proxying workers and harnesses of the SDK work by requests, and outlast its read timeout (B22 d, S04, S24)", async () => {
+    const node = await nodes.start({ heartbeatInterval: HEARTBEAT });
+    const wait = sized("500ms", "30s");
+    await using nginx = await nginxBefore(node, { http1: sized([`proxy_read_timeout ${WAIT_MS}ms`], []) });
+    const warnings: string[] = [];
+    const client = new Trunkline({ url: nginx.http1Url, onWarning: (message) => warnings.push(message) });
+    const worker = client.worker({ tools: { double: (input) => Number(input) * 2 }, pollWait: wait });
+    await until("the worker is connected", () => worker.status === "connected");
+    const run = await client.runs.create();
+    expect(await run.call("double", 1)).toBe(2);
+    await throughout(IDLE_MS, () => expect(worker.status).toBe("connected"));
+    const once = { policy: { mode: "at_most_once" } } as const;
+    expect(await Promise.all([2, 3, 4].map((input) => run.call("double", input, once)))).toEqual([4, 6, 8]);
+    expect(warnings).toEqual([expect.stringContaining("no stream passes to")]);
+    await client.close();
+    expect(node.faults).toEqual([]);
+  });
+
+  test("a stream over plain proxying is refused at once with a word about HTTP/2, and so is a client of the SDK that wants nothing else (S04)", async () => {
     const node = await nodes.start();
     await using nginx = await nginxBefore(node);
     const answer = await postJson(nginx.http1Url, "WorkerService/Work", {});
     expect(answer).toMatchObject({ status: 505, body: expect.stringContaining("it needs HTTP/2") });
-    const client = new Trunkline({ url: nginx.http1Url, retryFor: "100ms" });
+    const client = new Trunkline({ url: nginx.http1Url, retryFor: "100ms", transport: "stream" });
     await expect(client.runs.create()).rejects.toThrow(/does every proxy before it speak HTTP\/2/);
     await client.close();
   });

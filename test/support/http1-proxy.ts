@@ -1,6 +1,12 @@
 import { once } from "node:events";
 import { createServer, request, type IncomingMessage, type Server, type ServerResponse } from "node:http";
+import { createServer as createSecureServer } from "node:https";
 import type { AddressInfo } from "node:net";
+
+interface TlsTexts {
+  readonly cert: string;
+  readonly key: string;
+}
 
 /** A proxy as there are many: it knows HTTP/1.1 and nothing else. It can lose what it carries, as networks do. */
 export class Http1Proxy implements AsyncDisposable {
@@ -11,14 +17,18 @@ export class Http1Proxy implements AsyncDisposable {
   /** Methods of the requests that came, in their order. */
   readonly methods: string[] = [];
 
-  private constructor(target: string) {
+  readonly #scheme: string;
+
+  private constructor(target: string, tls: TlsTexts | undefined) {
     this.#target = new URL(target);
-    this.#server = createServer((incoming, response) => this.#carry(incoming, response));
+    this.#scheme = tls === undefined ? "http" : "https";
+    const carry = (incoming: IncomingMessage, response: ServerResponse) => this.#carry(incoming, response);
+    this.#server = tls === undefined ? createServer(carry) : createSecureServer(tls, carry);
   }
 
-  /** Stands before the server at this address. */
-  static async start(target: string): Promise<Http1Proxy> {
-    const proxy = new Http1Proxy(target);
+  /** Stands before the server at this address; with a certificate it speaks TLS to its clients. */
+  static async start(target: string, tls?: TlsTexts): Promise<Http1Proxy> {
+    const proxy = new Http1Proxy(target, tls);
     proxy.#server.listen(0, "127.0.0.1");
     await once(proxy.#server, "listening");
     return proxy;
@@ -27,7 +37,7 @@ export class Http1Proxy implements AsyncDisposable {
   get url(): string {
     // What Node documents of a TCP server.
     const { port } = this.#server.address() as AddressInfo;
-    return `http://127.0.0.1:${port}`;
+    return `${this.#scheme}://127.0.0.1:${port}`;
   }
 
   /** Loses the next response of this method, once the server has given it; resolves when it is lost. */

@@ -9,7 +9,7 @@ export function addServerFlags(command: Command): Command {
     .option("--port <port>", "port to listen on, 0 for a free one (default: 7788; env: TRUNKLINE_PORT)")
     .option("--heartbeat-interval <duration>", "how often workers give a sign of life (default: 5s)")
     .option("--retention <duration>", "how long ended runs are kept, such as 30d (default: for ever)")
-    .option("--pool <connections>", "connections to the database, besides four for upkeep (default: 10)")
+    .option("--pool <connections>", "connections to the database, besides five for upkeep (default: 10)")
     .option("--log-level <level>", "debug, info, warn, error or silent (default: info)");
 }
 

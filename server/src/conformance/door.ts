@@ -105,15 +105,16 @@ export class Door {
     const link = new Link(++this.#count, client, server);
     this.#links.set(port, link);
     this.#events.onOpen(link);
-    const ended = (by: "program" | "kit"): void => {
+    // The server behind ends a connection only after a GOAWAY of the program.
+    const ended = (): void => {
       if (!this.#links.delete(port)) return;
-      link.endedBy ??= by;
+      link.endedBy ??= "program";
       this.#events.onEnd(link);
     };
-    client.once("end", () => ended("program"));
-    client.once("close", () => ended("program"));
+    client.once("end", ended);
+    client.once("close", ended);
     server.once("close", () => {
-      ended("kit");
+      ended();
       client.destroySoon();
     });
     client.pipe(server);
