@@ -27,7 +27,11 @@ export default defineConfig({
   test: {
     include: ["test/**/*.test.ts"],
     // What takes minutes runs by hand: TRUNKLINE_FULL_SIZE=1 npx vitest run test/full-size/NAME
-    exclude: process.env["TRUNKLINE_FULL_SIZE"] === "1" ? [] : ["test/full-size/**"],
+    // The kit against workers with mistakes, and in other languages: npm run test:workers
+    exclude: [
+      ...(process.env["TRUNKLINE_FULL_SIZE"] === "1" ? [] : ["test/full-size/**"]),
+      ...(process.env["TRUNKLINE_WORKERS"] === "1" ? [] : ["test/conformance/{broken,examples}.test.ts"]),
+    ],
     globalSetup: ["test/support/global-setup.ts"],
     pool: "forks",
     maxWorkers: 2,

@@ -22,7 +22,7 @@ const STEPS = [
   ["package: client", "publint", "run", "--strict", "client"],
   ["package: server", "publint", "run", "--strict", "server"],
   ["test", "npm", "test"],
-  ["test: workers in other languages", "npm", "run", "--silent", "test:polyglot"],
+  ["test: workers", "npm", "run", "--silent", "test:workers"],
   ["fault", "npm", "run", "--silent", "fault", "--", ...FAULT_RUN],
 ];
 

@@ -49,8 +49,8 @@ describe("an idle worker", () => {
     const { state, result, attempt } = await call.outcome();
     expect(state).toBe("succeeded");
     expect(Number(result) - cutAt).toBeLessThan(5_000);
-    // It may have been on its way when the line was dropped; then nobody saw it.
-    expect(attempt).toBeLessThanOrEqual(2);
+    // It may have been on its way when the line was dropped, and once more before the worker noticed; nobody saw it.
+    expect(attempt).toBeLessThanOrEqual(3);
     expect((await call.status()).spent).toBe(1);
     expect(worker.status).toBe("connected");
     expect(statuses.filter((status) => status === "deaf").length).toBeLessThanOrEqual(1);
