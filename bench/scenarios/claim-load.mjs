@@ -17,7 +17,7 @@ export async function claimLoad(stage, { url }, options) {
   const worker = await startWorker(stage, { url, concurrency: CALLERS });
   const opener = await startOpener(stage, { url, callers: CALLERS });
   await opener.ask("callers", { seconds: 2 });
-  const { calls, seconds } = await opener.ask("callers", { seconds: options.quick ? 3 : 8 });
+  const { calls, seconds } = await opener.ask("callers", { seconds: options.quick ? 3 : 5 });
   await worker.ask("starts");
   const { openedAt } = await opener.ask("latency", { calls: options.quick ? 100 : 400, pauseMs: 20 });
   const { times } = await worker.ask("starts");

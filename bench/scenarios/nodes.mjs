@@ -27,7 +27,7 @@ export async function nodes({ postgres, report, options }) {
       const cpu = [];
       for (let run = 0; run < options.runs; run++) {
         const before = await cpuSeconds(servers, database);
-        const { calls, seconds } = await opener.ask("callers", { seconds: options.quick ? 3 : 8 });
+        const { calls, seconds } = await opener.ask("callers", { seconds: options.quick ? 3 : 5 });
         rates.push(calls / seconds);
         cpu.push((((await cpuSeconds(servers, database)) - before) / calls) * 1e6);
       }

@@ -11,7 +11,7 @@ const SIZES = [
 
 /** @param {import("../scenarios.mjs").Setting} setting */
 export async function payloads({ postgres, report, options }) {
-  const seconds = options.quick ? 3 : 8;
+  const seconds = options.quick ? 3 : 5;
   for (const { variant, bytes, callers, batch } of SIZES) {
     const measured = { trunkline: [], floor: [] };
     const pauses = [];
