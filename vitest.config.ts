@@ -27,10 +27,12 @@ export default defineConfig({
   test: {
     include: ["test/**/*.test.ts"],
     // What takes minutes runs by hand: TRUNKLINE_FULL_SIZE=1 npx vitest run test/full-size/NAME
-    // The kit against workers with mistakes, and in other languages: npm run test:workers
+    // The kit against the SDK, workers with mistakes, and workers in other languages, and fault runs: npm run test:long
     exclude: [
       ...(process.env["TRUNKLINE_FULL_SIZE"] === "1" ? [] : ["test/full-size/**"]),
-      ...(process.env["TRUNKLINE_WORKERS"] === "1" ? [] : ["test/conformance/{broken,examples}.test.ts"]),
+      ...(process.env["TRUNKLINE_LONG"] === "1"
+        ? []
+        : ["test/conformance/{broken,examples,sdk}.test.ts", "test/fault-run/smoke.test.ts"]),
     ],
     globalSetup: ["test/support/global-setup.ts"],
     pool: "forks",

@@ -22,7 +22,7 @@ const STEPS = [
   ["package: client", "publint", "run", "--strict", "client"],
   ["package: server", "publint", "run", "--strict", "server"],
   ["test", "npm", "test"],
-  ["test: workers", "npm", "run", "--silent", "test:workers"],
+  ["test: long ones", "npm", "run", "--silent", "test:long"],
   ["fault", "npm", "run", "--silent", "fault", "--", ...FAULT_RUN],
 ];
 

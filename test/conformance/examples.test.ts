@@ -5,7 +5,7 @@ import { describe, expect, test, type TestContext } from "vitest";
 
 /*
  * The example workers in other languages: built by the steps of their READMEs, tested by their own tests, and put
- * through the conformance kit. That takes minutes, so it is `npm run test:workers`, which verify and CI run.
+ * through the conformance kit. That takes minutes, so it is `npm run test:long`, which verify and CI run.
  */
 
 type Command = readonly [program: string, ...args: string[]];
