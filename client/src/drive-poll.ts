@@ -6,8 +6,7 @@ import { Health } from "@trunkline/proto/health";
 import { ProblemSchema, Reason, type Problem } from "@trunkline/proto/problem";
 import type { DriveCarrier, DriveCarrierOwner, DriveItem, OpenItem } from "./drive-carrier.js";
 import { LIMITS } from "./limits.js";
-import type { PlainConnection } from "./plain-connection.js";
-import type { Endpoint } from "./transport.js";
+import type { Connection, Endpoint } from "./transport.js";
 
 const INTERVAL_MS = 5_000;
 /** How long an answer may take beside what is waited for on purpose. */
@@ -33,7 +32,7 @@ export class DrivePoll implements DriveCarrier {
   readonly delivers = false;
   readonly intervalMs = INTERVAL_MS;
   readonly #owner: DriveCarrierOwner;
-  readonly #connection: PlainConnection;
+  readonly #connection: Connection;
   readonly #calls: Client<typeof CallService>;
   readonly #requests = new Set<AbortController>();
   #opens: OpenItem[] = [];

@@ -1,5 +1,6 @@
 import { create } from "@bufbuild/protobuf";
 import { durationMs } from "@bufbuild/protobuf/wkt";
+import { createClient } from "@connectrpc/connect";
 import {
   CallService,
   DriveRequestSchema,
@@ -35,9 +36,10 @@ export class DriveStream implements DriveCarrier {
 
   constructor(endpoint: Endpoint, owner: DriveCarrierOwner) {
     const connection = endpoint.connect();
+    const client = createClient(CallService, connection.transport);
     this.#frames = new FrameStream<DriveRequest, DriveResponse>({
       connection,
-      call: (frames, onFrame) => connection.stream(CallService.method.drive, frames, onFrame),
+      call: (frames) => client.drive(frames),
       next: () => this.#next(),
       onFrame: (frame) => {
         if (frame.welcome !== undefined && !this.#welcomed) {

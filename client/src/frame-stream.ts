@@ -9,8 +9,8 @@ const SILENT_INTERVALS = 3;
 /** What a stream is made of. */
 export interface FrameStreamOptions<Up, Down> {
   readonly connection: StreamConnection;
-  /** Carries the RPC to its end. */
-  readonly call: (frames: AsyncIterable<Up, undefined>, onFrame: (frame: Down) => void) => Promise<void>;
+  /** Starts the RPC. */
+  readonly call: (frames: AsyncIterable<Up>) => AsyncIterable<Down>;
   /** Builds the next frame up; undefined when there is nothing to say. */
   readonly next: () => Up | undefined;
   /** What throws ends the stream. */
@@ -116,12 +116,12 @@ export class FrameStream<Up, Down> {
   async #read(): Promise<void> {
     let cause: unknown;
     try {
-      await this.#options.call(this.#writer, (frame) => {
+      for await (const frame of this.#options.call(this.#writer)) {
         if (this.#over) return;
         this.#heard = true;
         this.#silent = 0;
         this.#options.onFrame(frame);
-      });
+      }
     } catch (error) {
       cause = error;
     }

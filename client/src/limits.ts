@@ -11,8 +11,6 @@ export const LIMITS = {
   jsonDepth: 256,
   /** A frame is closed at this size, unless one item alone is larger. */
   frameTargetBytes: 256 * 1024,
-  /** The largest frame that is read; servers send smaller ones. */
-  receivedFrameBytes: 16 * 1024 * 1024,
   /** Handler slots of one worker. */
   concurrency: 10_000,
   /** The longest duration anywhere: ten years of 365 days. */

@@ -1,25 +1,22 @@
 import { Agent as HttpAgent } from "node:http";
 import { Agent as HttpsAgent } from "node:https";
 import type { SecureClientSessionOptions } from "node:http2";
-import type { Interceptor, Transport } from "@connectrpc/connect";
+import type { Interceptor } from "@connectrpc/connect";
 import { createConnectTransport } from "@connectrpc/connect-node";
+import type { Connection } from "./transport.js";
 
 /** Below the minute after which many proxies close a connection that says nothing. */
 const KEEP_ALIVE_MS = 20_000;
 
-/** Connections for single requests over HTTP/1.1, by the Connect protocol, which every proxy carries. */
-export interface PlainConnection {
-  readonly transport: Transport;
-  /** Ends all of them at once. */
-  abort(): void;
-}
-
-/** Makes one; it connects to nothing yet, and keeps no process alive between requests. */
+/**
+ * Makes connections for single requests over HTTP/1.1, by the Connect protocol, which every proxy carries. They connect
+ * to nothing yet, and keep no process alive between requests.
+ */
 export function plainConnection(
   baseUrl: string,
   interceptors: Interceptor[],
   tls: SecureClientSessionOptions | undefined,
-): PlainConnection {
+): Connection {
   const kept = { keepAlive: true, timeout: KEEP_ALIVE_MS };
   const agent = baseUrl.startsWith("https:")
     ? new HttpsAgent({ ...tls, ...kept, ALPNProtocols: ["http/1.1"] })

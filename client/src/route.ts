@@ -47,8 +47,8 @@ interface Failures {
 }
 
 /**
- * So many attempts of a kind in a row have to fail, each begun after the server had just answered a request: a server that is
- * away, or comes back, answers none, or takes the next stream.
+ * So many attempts of a kind in a row have to fail, each begun after the server had just answered a request: a server
+ * that is away, or comes back, answers none, or takes the next stream.
  */
 const FAILURES = 3;
 /** The same where streams have passed before: nodes may be replaced one by one behind a balancer. */

@@ -4,8 +4,7 @@ import { createClient, type Interceptor, type Transport } from "@connectrpc/conn
 import { createGrpcTransport, Http2SessionManager } from "@connectrpc/connect-node";
 import { Health, HealthCheckResponse_ServingStatus as Serving } from "@trunkline/proto/health";
 import { TrunklineError } from "./errors.js";
-import { GrpcConnection } from "./grpc-connection.js";
-import { plainConnection, type PlainConnection } from "./plain-connection.js";
+import { plainConnection } from "./plain-connection.js";
 import { checkMode, Route, type Patience, type TransportMode } from "./route.js";
 
 /** Where a client finds its server when nothing is given. */
@@ -26,17 +25,17 @@ export interface EndpointOptions {
   readonly transport?: TransportMode | undefined;
 }
 
-/** A connection that single requests share. */
+/** One connection, or several that serve as one. */
 export interface Connection {
   readonly transport: Transport;
-  /** Ends the connection at once, black hole or not. */
+  /** Ends it at once, black hole or not. */
   abort(): void;
-  /** Whether the connection keeps the process alive. */
-  keepAlive(on: boolean): void;
 }
 
 /** One TCP connection for one stream, so that dropping it drops nothing else. It tells how far it came. */
-export interface StreamConnection extends Pick<GrpcConnection, "stream" | "abort" | "keepAlive"> {
+export interface StreamConnection extends Connection {
+  /** Whether the connection keeps the process alive. */
+  keepAlive(on: boolean): void;
   /** How long the stream may take to its welcome, in milliseconds. */
   readonly welcomeMs: number;
   /** The stream was welcomed. */
@@ -58,7 +57,6 @@ export class Endpoint {
   readonly url: string;
   /** By which way it is reached. */
   readonly route: Route;
-  readonly #authorization: string | undefined;
   readonly #interceptors: Interceptor[];
   readonly #tls: SecureClientSessionOptions | undefined;
 
@@ -73,8 +71,7 @@ export class Endpoint {
   ) {
     this.url = checkUrl(options.url ?? fromEnvironment("TRUNKLINE_URL") ?? DEFAULT_URL);
     const key = checkKey(options.key ?? fromEnvironment("TRUNKLINE_KEY"));
-    this.#authorization = key === undefined ? undefined : `Bearer ${key}`;
-    this.#interceptors = this.#authorization === undefined ? [] : [authorize(this.#authorization)];
+    this.#interceptors = key === undefined ? [] : [authorize(key)];
     this.#tls = options.tls;
     this.route = new Route({
       mode: checkMode(options.transport),
@@ -87,20 +84,16 @@ export class Endpoint {
 
   /** A connection of its own for one stream; it is made when the stream opens. */
   connect(): StreamConnection {
-    const connection = new GrpcConnection({
-      url: this.url,
-      authorization: this.#authorization,
-      tls: this.#tls,
-    });
+    const session = new StreamSession(this.url, undefined, this.#tls);
     const { route } = this;
     const begunAt = performance.now();
     return {
+      transport: this.#transport(session),
       welcomeMs: route.welcomeMs,
       welcomed: () => route.passed("stream"),
       refused: (cause) => route.failed("stream", cause, begunAt),
-      stream: (method, frames, onFrame) => connection.stream(method, frames, onFrame),
-      abort: () => connection.abort(),
-      keepAlive: (on) => connection.keepAlive(on),
+      abort: () => session.abort(),
+      keepAlive: (on) => session.keepAlive(on),
     };
   }
 
@@ -108,15 +101,11 @@ export class Endpoint {
   shared(): Connection {
     const pings = { pingIntervalMs: PING_INTERVAL_MS, pingTimeoutMs: PING_TIMEOUT_MS };
     const session = new QuietSession(this.url, pings, this.#tls);
-    return {
-      transport: this.#transport(session),
-      abort: () => session.abort(),
-      keepAlive: () => undefined,
-    };
+    return { transport: this.#transport(session), abort: () => session.abort() };
   }
 
   /** Connections for single requests over HTTP/1.1. */
-  plain(): PlainConnection {
+  plain(): Connection {
     return plainConnection(this.url, this.#interceptors, this.#tls);
   }
 
@@ -187,14 +176,41 @@ function failWhenReset(stream: ClientHttp2Stream): void {
   });
 }
 
+/** Knows the connection below its stream, which connect-node's own manager does not show. */
+class StreamSession extends QuietSession {
+  #connection: ClientHttp2Session | undefined;
+  #keepAlive = true;
+
+  override async request(
+    ...parameters: Parameters<Http2SessionManager["request"]>
+  ): Promise<ClientHttp2Stream> {
+    const stream = await super.request(...parameters);
+    this.#connection = connectionOf(stream);
+    this.#apply();
+    return stream;
+  }
+
+  keepAlive(on: boolean): void {
+    if (this.#keepAlive === on) return;
+    this.#keepAlive = on;
+    this.#apply();
+  }
+
+  #apply(): void {
+    if (this.#connection === undefined || this.#connection.destroyed) return;
+    if (this.#keepAlive) this.#connection.ref();
+    else this.#connection.unref();
+  }
+}
+
 /** Node's types leave out that a client's stream has a client's session. */
 function connectionOf(stream: ClientHttp2Stream): ClientHttp2Session | undefined {
   return stream.session as ClientHttp2Session | undefined;
 }
 
-function authorize(authorization: string): Interceptor {
+function authorize(key: string): Interceptor {
   return (next) => (request) => {
-    request.header.set("authorization", authorization);
+    request.header.set("authorization", `Bearer ${key}`);
     return next(request);
   };
 }

@@ -38,8 +38,8 @@ interface Clients {
 export type Request<T> = (options: CallOptions) => Promise<T>;
 
 /**
- * The unary RPCs, over one shared connection, or by HTTP/1.1 where that is the way. Every one of them is safe to repeat, so what a cut or a
- * restart interrupts is sent again, with back-off, for a bounded time.
+ * The unary RPCs, over one shared connection, or by HTTP/1.1 where that is the way. Every one of them is safe to
+ * repeat, so what a cut or a restart interrupts is sent again, with back-off, for a bounded time.
  */
 export class Unary {
   readonly #endpoint: Endpoint;

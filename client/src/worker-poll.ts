@@ -11,8 +11,7 @@ import {
 } from "@trunkline/proto/worker";
 import { LIMITS } from "./limits.js";
 import type { OutboxItem } from "./outbox.js";
-import type { PlainConnection } from "./plain-connection.js";
-import type { Endpoint } from "./transport.js";
+import type { Connection, Endpoint } from "./transport.js";
 import type { WorkCarrier, WorkCarrierOwner } from "./work-carrier.js";
 
 /** The interval when a server names none. */
@@ -35,7 +34,7 @@ const BATCH_ITEMS = 1_000;
  */
 export class WorkPoll implements WorkCarrier {
   readonly #owner: WorkCarrierOwner;
-  readonly #connection: PlainConnection;
+  readonly #connection: Connection;
   readonly #client: Client<typeof WorkerService>;
   readonly #waitMs: number;
   readonly #requests = new Set<AbortController>();

@@ -1,5 +1,6 @@
 import { create } from "@bufbuild/protobuf";
 import { durationMs } from "@bufbuild/protobuf/wkt";
+import { createClient } from "@connectrpc/connect";
 import {
   HeartbeatSchema,
   HelloSchema,
@@ -43,9 +44,10 @@ export class WorkStream implements WorkCarrier {
   constructor(endpoint: Endpoint, owner: WorkCarrierOwner) {
     this.#owner = owner;
     const connection = endpoint.connect();
+    const client = createClient(WorkerService, connection.transport);
     this.#frames = new FrameStream<WorkRequest, WorkResponse>({
       connection,
-      call: (frames, onFrame) => connection.stream(WorkerService.method.work, frames, onFrame),
+      call: (frames) => client.work(frames),
       next: () => this.#next(),
       onFrame: (frame) => {
         this.#onFrame(frame);

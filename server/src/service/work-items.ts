@@ -1,5 +1,5 @@
 import { create } from "@bufbuild/protobuf";
-import { DeferredSchema, type Answer, type Deferral, type Deferred } from "@trunkline/proto/worker";
+import { DeferredSchema, type Ack, type Answer, type Deferral, type Deferred } from "@trunkline/proto/worker";
 import type { CallRef, ClaimedCall } from "../core/call.js";
 import { TrunklineError } from "../core/error.js";
 import type { CallEvent, Verdict } from "../core/event.js";
@@ -13,6 +13,7 @@ import type { Instant } from "../store/rows.js";
 import { fromDuration, toTimestamp } from "./convert.js";
 import type { ServiceDeps } from "./deps.js";
 import { checkWorkerAnswer, hashToken, newSecret, parseCallRefId } from "./door.js";
+import { isFault, toProblem, toTrunklineError } from "./error-map.js";
 import type { DeclaredTool } from "./toolset-catalog.js";
 
 /** A token's secret: 256 bits in base64url. */
@@ -23,6 +24,30 @@ export interface ItemDone {
   readonly verdict: Verdict;
   /** What a deferral is told. */
   readonly deferred?: Deferred;
+}
+
+/**
+ * Does the work of one item. Its acknowledgement is for good: it was committed, or says what was wrong (I11).
+ *
+ * @throws TrunklineError what may pass: then nothing is said of it, and its worker sends it again
+ */
+export async function acknowledged(
+  deps: ServiceDeps,
+  claimId: string,
+  work: () => Promise<ItemDone>,
+): Promise<Ack> {
+  const ack: Ack = { $typeName: "trunkline.v1.Ack", claimId };
+  try {
+    const { verdict, deferred } = await work();
+    if (!verdict.ok) ack.problem = toProblem(new TrunklineError(verdict.reason, verdict.message));
+    if (deferred !== undefined) ack.deferred = deferred;
+  } catch (error) {
+    if (isFault(error)) deps.onError(error);
+    const refusal = toTrunklineError(error);
+    if (refusal.reason === "UNAVAILABLE" || refusal.reason === "OVERLOADED") throw refusal;
+    ack.problem = toProblem(error);
+  }
+  return ack;
 }
 
 /** Stores a worker's answer; what is wrong with it fails the call, not the stream. */

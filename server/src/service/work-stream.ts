@@ -1,11 +1,9 @@
 import { create } from "@bufbuild/protobuf";
 import {
   WorkResponseSchema,
-  type Ack,
   type Answer,
   type Claim,
   type Deferral,
-  type Deferred,
   type WorkRequest,
   type WorkResponse,
 } from "@trunkline/proto/worker";
@@ -17,13 +15,20 @@ import { noDatabase } from "../exchange/availability.js";
 import type { Delivery, WorkSink } from "../exchange/delivery.js";
 import type { Session } from "../exchange/session.js";
 import type { ServiceDeps } from "./deps.js";
-import { asError, isFault, toProblem, toTrunklineError } from "./error-map.js";
+import { asError, toTrunklineError } from "./error-map.js";
 import { FrameWriter } from "./frame-writer.js";
 import { shuttingDown, type EndableStream } from "./open-streams.js";
 import { goawayMessage, LEAVE_MS, StreamAge } from "./stream-age.js";
 import { isUnreadable, onClientGone } from "./stream-end.js";
 import { Watchdog } from "./watchdog.js";
-import { applyAnswer, applyDeferral, applyRelease, isGoodProgress, type ItemDone } from "./work-items.js";
+import {
+  acknowledged,
+  applyAnswer,
+  applyDeferral,
+  applyRelease,
+  isGoodProgress,
+  type ItemDone,
+} from "./work-items.js";
 import { revokeReason, toClaim, toHelloRequest, toWelcome } from "./work-convert.js";
 
 /** Roughly what an id and its tags take on the wire. */
@@ -266,41 +271,18 @@ export class WorkStream implements WorkSink, EndableStream {
   /** Does the work of one item, and acknowledges it after its commit, or says what was wrong (I11). */
   #acked(claimId: string, work: () => Promise<ItemDone>): void {
     this.#unacked++;
-    let working: Promise<ItemDone>;
-    try {
-      working = work();
-    } catch (error) {
-      working = Promise.reject(asError(error));
-    }
-    void working.then(
-      ({ verdict, deferred }) => {
-        if (verdict.ok) this.#acknowledge(claimId, undefined, deferred);
-        else this.#acknowledge(claimId, new TrunklineError(verdict.reason, verdict.message));
+    acknowledged(this.#deps, claimId, work).then(
+      (ack) => {
+        this.#unacked--;
+        this.#add(ack.problem === undefined ? ID_BYTES : PROBLEM_BYTES, ({ acks }) => acks.push(ack));
+        this.#sayDrained();
+        this.#endWhenAcked();
       },
-      (error: unknown) => this.#refused(claimId, error),
+      (error: unknown) => {
+        this.#unacked--;
+        this.end(toTrunklineError(error));
+      },
     );
-  }
-
-  #refused(claimId: string, error: unknown): void {
-    if (isFault(error)) this.#deps.onError(error);
-    const refusal = toTrunklineError(error);
-    if (refusal.reason !== "UNAVAILABLE") {
-      this.#acknowledge(claimId, error);
-      return;
-    }
-    // An ack is for good; what could not be stored for now is sent again on the next stream.
-    this.#unacked--;
-    this.end(refusal);
-  }
-
-  #acknowledge(claimId: string, error: unknown, deferred?: Deferred): void {
-    this.#unacked--;
-    const ack: Ack = { $typeName: "trunkline.v1.Ack", claimId };
-    if (error !== undefined) ack.problem = toProblem(error);
-    if (deferred !== undefined) ack.deferred = deferred;
-    this.#add(error === undefined ? ID_BYTES : PROBLEM_BYTES, ({ acks }) => acks.push(ack));
-    this.#sayDrained();
-    this.#endWhenAcked();
   }
 
   /** A worker that has closed its side still gets its acks. */

@@ -1,7 +1,6 @@
 import type { ServiceImpl } from "@connectrpc/connect";
 import type { Ack, HeldClaim, WorkerService } from "@trunkline/proto/worker";
 import type { CallRef } from "../core/call.js";
-import { TrunklineError } from "../core/error.js";
 import { LIMITS } from "../core/limits.js";
 import { checkName } from "../core/name.js";
 import type { Scope } from "../core/scope.js";
@@ -11,8 +10,7 @@ import { fromDuration } from "./convert.js";
 import type { ServiceDeps } from "./deps.js";
 import { parseCallRefId } from "./door.js";
 import { checkCount, missingField } from "./door-field.js";
-import { isFault, toProblem, toTrunklineError } from "./error-map.js";
-import { applyAnswer, applyDeferral, applyRelease, isGoodProgress, type ItemDone } from "./work-items.js";
+import { acknowledged, applyAnswer, applyDeferral, applyRelease, isGoodProgress } from "./work-items.js";
 import { WorkPoll } from "./work-poll.js";
 
 const DEFAULT_WAIT_MS = 30_000;
@@ -50,7 +48,7 @@ export function workUnary(deps: ServiceDeps): Omit<ServiceImpl<typeof WorkerServ
       const sign = signOf(request, scope);
       checkCount(request.answers.length, "answers", LIMITS.callsPerRequest);
       const acks = request.answers.map((answer) =>
-        ackOf(deps, answer.claimId, () => applyAnswer(deps, scope, undefined, answer)),
+        acknowledged(deps, answer.claimId, () => applyAnswer(deps, scope, undefined, answer)),
       );
       return { acks: await settled(deps, sign, acks) };
     },
@@ -60,7 +58,7 @@ export function workUnary(deps: ServiceDeps): Omit<ServiceImpl<typeof WorkerServ
       const sign = signOf(request, scope);
       const { deferral } = request;
       if (deferral === undefined) throw missingField("deferral", "is the claim's deferral");
-      const ack = ackOf(deps, deferral.claimId, () => applyDeferral(deps, scope, undefined, deferral));
+      const ack = acknowledged(deps, deferral.claimId, () => applyDeferral(deps, scope, undefined, deferral));
       const [stored] = await settled(deps, sign, [ack]);
       return stored === undefined ? {} : { ack: stored };
     },
@@ -70,7 +68,9 @@ export function workUnary(deps: ServiceDeps): Omit<ServiceImpl<typeof WorkerServ
       const sign = signOf(request, scope);
       checkCount(request.releases.length, "releases", LIMITS.credit);
       const acks = request.releases.map((release) =>
-        ackOf(deps, release.claimId, () => applyRelease(deps, scope, refOf(scope, release), release.claimId)),
+        acknowledged(deps, release.claimId, () =>
+          applyRelease(deps, scope, refOf(scope, release), release.claimId),
+        ),
       );
       return { acks: await settled(deps, sign, acks) };
     },
@@ -90,26 +90,6 @@ function signOf({ sessionId, nonce }: Sender, scope: Scope): SignOfLife {
 
 function refOf({ projectId }: Scope, { callId }: HeldClaim): CallRef {
   return { projectId, ...parseCallRefId(callId) };
-}
-
-/**
- * Does the work of one item. Its acknowledgement is for good: it was committed, or says what was wrong (I11).
- *
- * @throws what may pass: then nothing is said of any item, and all are sent again
- */
-async function ackOf(deps: ServiceDeps, claimId: string, work: () => Promise<ItemDone>): Promise<Ack> {
-  const ack: Ack = { $typeName: "trunkline.v1.Ack", claimId };
-  try {
-    const { verdict, deferred } = await work();
-    if (!verdict.ok) ack.problem = toProblem(new TrunklineError(verdict.reason, verdict.message));
-    if (deferred !== undefined) ack.deferred = deferred;
-  } catch (error) {
-    if (isFault(error)) deps.onError(error);
-    const refusal = toTrunklineError(error);
-    if (refusal.reason === "UNAVAILABLE" || refusal.reason === "OVERLOADED") throw refusal;
-    ack.problem = toProblem(error);
-  }
-  return ack;
 }
 
 /** The acknowledgements, once all are there, and the sign of life is noted, whatever it says of the session. */
