@@ -232,7 +232,10 @@ describe("outcomes", () => {
     const runId = await client.newRun();
     const callId = await openOne(client, runId);
     client.halfClose();
+    const before = client.frames.length;
     await throughout(4 * INTERVAL_MS, () => expect(client.ended).toBeUndefined());
+    // A proxy would cut what says nothing.
+    expect(client.frames.length - before).toBeGreaterThanOrEqual(3);
     await it.node.settle(callId, "1");
     expect(await client.end()).toBe("ok");
     expect(client.outcomes).toMatchObject([{ callId, resultJson: "1" }]);

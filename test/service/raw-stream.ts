@@ -1,6 +1,6 @@
 import { randomBytes, randomUUID } from "node:crypto";
 import { create, type MessageInitShape } from "@bufbuild/protobuf";
-import { Code, ConnectError, createClient } from "@connectrpc/connect";
+import { Code, ConnectError, createClient, type Transport } from "@connectrpc/connect";
 import { createGrpcTransport, Http2SessionManager } from "@connectrpc/connect-node";
 import {
   CallService,
@@ -30,6 +30,13 @@ type Truthy<T> = Exclude<T, undefined | null | false | 0 | "">;
 /** How a stream ended for its client: `ok`, or its error's reason, or its code where it has no reason. */
 export type End = string;
 
+/** Makes the transport of a stream, on a connection of its own. */
+export type MakeTransport = (options: {
+  readonly baseUrl: string;
+  readonly sessionManager: Http2SessionManager;
+  readonly acceptCompression: [];
+}) => Transport;
+
 /** A bidirectional stream of a client that knows the generated types and nothing else. */
 class RawStream<Up, Down> {
   readonly frames: Down[] = [];
@@ -47,19 +54,12 @@ class RawStream<Up, Down> {
 
   constructor(
     url: string,
-    call: (
-      transport: ReturnType<typeof createGrpcTransport>,
-      frames: AsyncIterable<Up>,
-      signal: AbortSignal,
-    ) => AsyncIterable<Down>,
+    makeTransport: MakeTransport,
+    call: (transport: Transport, frames: AsyncIterable<Up>, signal: AbortSignal) => AsyncIterable<Down>,
   ) {
     this.#session = new Http2SessionManager(url);
     // Compressed, what a test makes large would be small.
-    const transport = createGrpcTransport({
-      baseUrl: url,
-      sessionManager: this.#session,
-      acceptCompression: [],
-    });
+    const transport = makeTransport({ baseUrl: url, sessionManager: this.#session, acceptCompression: [] });
     this.over = this.#read(call(transport, this.#outgoing(), this.#abort.signal));
   }
 
@@ -179,15 +179,19 @@ export class WorkClient extends RawStream<WorkRequest, WorkResponse> {
   /** Heartbeats that were answered. */
   beats = 0;
 
-  constructor(url: string) {
-    super(url, (transport, frames, signal) =>
+  constructor(url: string, makeTransport: MakeTransport = createGrpcTransport) {
+    super(url, makeTransport, (transport, frames, signal) =>
       createClient(WorkerService, transport).work(frames, { signal }),
     );
   }
 
   /** A stream that has been welcomed. */
-  static async open(url: string, hello: MessageInitShape<typeof HelloSchema> = {}): Promise<WorkClient> {
-    const client = new WorkClient(url);
+  static async open(
+    url: string,
+    hello: MessageInitShape<typeof HelloSchema> = {},
+    makeTransport?: MakeTransport,
+  ): Promise<WorkClient> {
+    const client = new WorkClient(url, makeTransport);
     client.send({ hello: newHello(hello) });
     await client.welcomed();
     return client;
@@ -278,8 +282,10 @@ export class DriveClient extends RawStream<DriveRequest, DriveResponse> {
   readonly outcomes: Outcome[] = [];
   #requests = 0;
 
-  constructor(url: string) {
-    super(url, (transport, frames, signal) => createClient(CallService, transport).drive(frames, { signal }));
+  constructor(url: string, makeTransport: MakeTransport = createGrpcTransport) {
+    super(url, makeTransport, (transport, frames, signal) =>
+      createClient(CallService, transport).drive(frames, { signal }),
+    );
   }
 
   send(frame: MessageInitShape<typeof DriveRequestSchema>): void {

@@ -160,10 +160,20 @@ export class DriveStream implements Waiter, EndableStream {
       // A harness that has closed its side sends no pings.
       this.#watchdog.stop();
       this.#endWhenDone();
+      this.#beat();
     } catch (error) {
       if (isUnreadable(error)) this.#end(asError(error));
       else this.#gone();
     }
+  }
+
+  /** An empty frame in each interval: proxies cut a stream that says nothing, and without pings there are no pongs. */
+  #beat(): void {
+    if (this.#left) return;
+    this.#age.after(this.#deps.exchange.heartbeatIntervalMs, () => {
+      this.#writer.add(0, () => undefined);
+      this.#beat();
+    });
   }
 
   #apply(frame: DriveRequest): void {

@@ -1,3 +1,4 @@
+import { IncomingMessage } from "node:http";
 import {
   Code,
   ConnectError,
@@ -13,6 +14,7 @@ import {
 } from "@connectrpc/connect-node";
 import type { GrpcStream } from "./grpc-stream.js";
 import type { RequestHandler } from "./listener-handler.js";
+import { withProblem } from "./problem-detail.js";
 import type { PlainRoute } from "./settle-route.js";
 
 /** What a {@link requestHandler} serves. */
@@ -51,8 +53,10 @@ export function requestHandler(options: RequestHandlerOptions): RequestHandler {
       refuseVersion(response, path);
       return;
     }
+    const isUnary = handler.method.methodKind === "unary";
     // Whatever a service throws is in its answer already; what is left is a peer that has gone.
-    handler(universalRequestFromNodeRequest(request, response, undefined, undefined))
+    handler(universalRequest(request, response))
+      .then((answer) => (isUnary ? withProblem(answer) : answer))
       .then((answer) => universalResponseToNodeResponse(withClearEnd(answer), response))
       .catch(() => {});
   };
@@ -64,6 +68,22 @@ function refuseVersion(response: Parameters<RequestHandler>[1], path: string): v
   response.end(
     `${path} is a stream in both directions: it needs HTTP/2, from the client and from every proxy before this server\n`,
   );
+}
+
+/**
+ * The request as connect-node takes it. One of HTTP/1.1 that is answered before all of it was read is read to its end:
+ * Node's own iterator would end it for good, and whatever comes next on its connection would wait for ever.
+ */
+function universalRequest(
+  request: Parameters<RequestHandler>[0],
+  response: Parameters<RequestHandler>[1],
+): ReturnType<typeof universalRequestFromNodeRequest> {
+  const universal = universalRequestFromNodeRequest(request, response, undefined, undefined);
+  if (!(request instanceof IncomingMessage)) return universal;
+  response.once("finish", () => {
+    if (!request.complete) request.resume();
+  });
+  return { ...universal, body: request.iterator({ destroyOnReturn: false }) };
 }
 
 type Answer = Parameters<typeof universalResponseToNodeResponse>[0];

@@ -98,10 +98,18 @@ function failureOf(given: Members): SettleBody["answer"] {
 function membersOf(text: string, field: string): Members | undefined {
   const members = jsonMembers(text);
   if (members === undefined) return undefined;
-  const byName = new Map(members.map((member) => [member.name, member.text]));
-  if (byName.size === members.length) return byName;
-  const twice = members.find(({ name }, index) => members.findIndex((each) => each.name === name) < index);
-  throw invalidField(field, `with ${quoted(twice?.name ?? "")} twice`, "is each name once");
+  const byName = new Map<string, string>();
+  for (const member of members) {
+    if (byName.has(member.name)) throw twice(field, member.name);
+    byName.set(member.name, member.text);
+  }
+  return byName;
+}
+
+function twice(field: string, name: string): TrunklineError {
+  return new TrunklineError("INVALID_FIELD", `${field} has ${quoted(name)} twice; allowed is each name once`, {
+    metadata: { field },
+  });
 }
 
 function refuseOthers(given: Members, allowed: readonly string[], what: string): void {
