@@ -1,7 +1,9 @@
 import {
   Code,
   ConnectError,
+  createContextValues,
   createConnectRouter,
+  type ContextValues,
   type ConnectRouter,
   type ConnectRouterOptions,
 } from "@connectrpc/connect";
@@ -11,13 +13,20 @@ import {
   universalRequestFromNodeRequest,
   universalResponseToNodeResponse,
 } from "@connectrpc/connect-node";
+import { TrunklineError } from "../core/error.js";
+import { admissionKey, type Admission } from "./auth.js";
+import { toTrunklineError } from "./error-map.js";
+import type { Gate } from "./gate.js";
 import type { GrpcStream } from "./grpc-stream.js";
 import type { RequestHandler } from "./listener-handler.js";
+import { withoutBody } from "./refused-request.js";
 import type { PlainRoute } from "./settle-route.js";
 
 /** What a {@link requestHandler} serves. */
 export interface RequestHandlerOptions extends ConnectRouterOptions {
   readonly routes: (router: ConnectRouter) => void;
+  /** Lets requests in before anything of their bodies is read or decompressed. */
+  readonly gate: Pick<Gate, "admit">;
   /** Of these, whatever is plain gRPC does not come to the routes. */
   readonly streams?: readonly GrpcStream[];
   /** Asked about every path that is no RPC's. */
@@ -29,7 +38,7 @@ export interface RequestHandlerOptions extends ConnectRouterOptions {
  * console for each client that goes away in the middle of an answer.
  */
 export function requestHandler(options: RequestHandlerOptions): RequestHandler {
-  const { routes, streams = [], otherwise, ...rest } = options;
+  const { routes, gate, streams = [], otherwise, ...rest } = options;
   const router = createConnectRouter({
     acceptCompression: [compressionGzip, compressionBrotli],
     ...rest,
@@ -51,11 +60,20 @@ export function requestHandler(options: RequestHandlerOptions): RequestHandler {
       refuseVersion(response, path);
       return;
     }
+    const answered = async (): Promise<void> => {
+      const authorization = request.headers.authorization ?? null;
+      const admission: Admission = await gate.admit(handler.method, authorization).catch(toTrunklineError);
+      const whole = universalRequestFromNodeRequest(request, response, undefined, valuesOf(admission));
+      const admitted = admission instanceof TrunklineError ? withoutBody(whole, handler.method) : whole;
+      await universalResponseToNodeResponse(withClearEnd(await handler(admitted)), response);
+    };
     // Whatever a service throws is in its answer already; what is left is a peer that has gone.
-    handler(universalRequestFromNodeRequest(request, response, undefined, undefined))
-      .then((answer) => universalResponseToNodeResponse(withClearEnd(answer), response))
-      .catch(() => {});
+    answered().catch(() => {});
   };
+}
+
+function valuesOf(admission: Admission): ContextValues {
+  return createContextValues().set(admissionKey, admission);
 }
 
 /** Ends the connection as well: a client that goes on sending its half of the stream would wait for ever. */
