@@ -57,6 +57,28 @@ CREATE OR REPLACE FUNCTION public.with_attempt(attempts json[], number integer, 
  STABLE PARALLEL SAFE
 RETURN ((COALESCE(attempts, '{}'::json[]) || json_build_object('number', number, 'worker', COALESCE(worker, ''::text), 'claimedAt', micros(claimed_at), 'endedAt', micros(now()), 'failure', failure)))[GREATEST(1, (COALESCE(cardinality(attempts), 0) - 18)):];
 
+CREATE TABLE access_state (
+  one boolean DEFAULT true NOT NULL,
+  version bigint DEFAULT 1 NOT NULL,
+  CONSTRAINT access_state_one_check CHECK (one),
+  CONSTRAINT access_state_pkey PRIMARY KEY (one)
+);
+
+CREATE TABLE api_keys (
+  project_id integer NOT NULL,
+  id text COLLATE "C" NOT NULL,
+  name text NOT NULL,
+  rights text[] NOT NULL,
+  secret_hash bytea NOT NULL,
+  old_hash bytea,
+  old_until timestamp with time zone,
+  created_at timestamp with time zone DEFAULT now() NOT NULL,
+  last_used_at timestamp with time zone,
+  revoked_at timestamp with time zone,
+  CONSTRAINT api_keys_pkey PRIMARY KEY (project_id, id),
+  CONSTRAINT api_keys_project_id_fkey FOREIGN KEY (project_id) REFERENCES projects(id)
+);
+
 CREATE TABLE calls (
   id bigint GENERATED ALWAYS AS IDENTITY NOT NULL,
   session bigint,
@@ -145,6 +167,14 @@ CREATE TABLE projects (
   CONSTRAINT projects_pkey PRIMARY KEY (id)
 );
 
+CREATE TABLE revoked_tokens (
+  project_id integer NOT NULL,
+  id text COLLATE "C" NOT NULL,
+  expires_at timestamp with time zone NOT NULL,
+  CONSTRAINT revoked_tokens_pkey PRIMARY KEY (project_id, id),
+  CONSTRAINT revoked_tokens_project_id_fkey FOREIGN KEY (project_id) REFERENCES projects(id)
+);
+
 CREATE TABLE runs (
   ttl_ms bigint,
   created_at timestamp with time zone DEFAULT now() NOT NULL,
@@ -195,6 +225,16 @@ CREATE TABLE sessions (
   CONSTRAINT sessions_session_id UNIQUE (project_id, session_id, namespace)
 ) WITH (fillfactor=50);
 
+CREATE TABLE signing_keys (
+  project_id integer NOT NULL,
+  id text COLLATE "C" NOT NULL,
+  secret bytea NOT NULL,
+  created_at timestamp with time zone DEFAULT now() NOT NULL,
+  retires_at timestamp with time zone,
+  CONSTRAINT signing_keys_pkey PRIMARY KEY (project_id, id),
+  CONSTRAINT signing_keys_project_id_fkey FOREIGN KEY (project_id) REFERENCES projects(id)
+);
+
 CREATE TABLE toolset_versions (
   project_id integer NOT NULL,
   version integer NOT NULL,
@@ -229,7 +269,7 @@ CREATE INDEX runs_due ON public.runs USING btree (due_at) WHERE (due_at IS NOT N
 
 CREATE INDEX runs_ended ON public.runs USING btree (ended_at) WHERE ((state = 'ended'::run_state) AND (due_at IS NULL));
 
-CREATE UNIQUE INDEX runs_key ON public.runs USING btree (project_id, key) WHERE (key IS NOT NULL);
+CREATE UNIQUE INDEX runs_key ON public.runs USING btree (project_id, namespace, key) WHERE (key IS NOT NULL);
 
 CREATE INDEX runs_namespace ON public.runs USING btree (project_id, namespace, id);
 

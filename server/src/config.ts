@@ -54,7 +54,7 @@ export interface ServeFlags extends ServerFlags {
 export interface ServeConfig extends ServerConfig {
   /** With its password: not for logs. */
   readonly databaseUrl: string;
-  /** Never for logs. Null only when `insecure`. */
+  /** Never for logs. */
   readonly rootKey: string | null;
   readonly insecure: boolean;
   /** The names of two PEM files; null: no TLS. */
@@ -182,16 +182,10 @@ export function readDevConfig(flags: DevFlags, env: Environment): DevConfig {
   return { ...server, database: { kind: "embedded", dataDir, isDefault: flags.data === undefined } };
 }
 
-function readRootKey(insecure: boolean, env: Environment): string | null {
+function readRootKey(env: Environment): string | null {
   const key = variable(env, "TRUNKLINE_ROOT_KEY");
-  if (key === undefined) {
-    if (insecure) return null;
-    throw refuse(
-      "TRUNKLINE_ROOT_KEY",
-      "is not set; set it to a long random text, which clients then give as TRUNKLINE_KEY, or say " +
-        "--insecure to serve everybody without a key",
-    );
-  }
+  // Whether the database has keys is seen at the start.
+  if (key === undefined) return null;
   // What no HTTP header can carry could never be matched. The key itself stays out of the message.
   if (/^[\x21-\x7e]+$/.test(key)) return key;
   throw refuse(
@@ -213,7 +207,7 @@ export function readServeConfig(flags: ServeFlags, env: Environment): ServeConfi
     const [given, missing] = tlsCert === undefined ? ["key", "cert"] : ["cert", "key"];
     throw refuse(`--tls-${missing}`, `is not given, but --tls-${given} is; give both, or neither`);
   }
-  const rootKey = readRootKey(insecure, env);
+  const rootKey = readRootKey(env);
   return {
     ...readServer(flags, env),
     databaseUrl: readDatabaseUrl(flags.databaseUrl, env),

@@ -1,4 +1,7 @@
 import { randomUUID } from "node:crypto";
+import { Access } from "./access/access.js";
+import { AccessBook } from "./access/access-book.js";
+import { TrunklineError } from "./core/error.js";
 import { Exchange } from "./exchange/exchange.js";
 import { errorLogger, type Log } from "./log.js";
 import { Maintenance } from "./maintenance/maintenance.js";
@@ -18,7 +21,7 @@ export interface ServerOptions {
   readonly host?: string;
   /** Default 7788; 0 takes a free one. */
   readonly port?: number;
-  /** The key with all scopes; null only with `insecure`. */
+  /** A key with all scopes, above those of the projects; null where the database has keys, or with `insecure`. */
   readonly rootKey: string | null;
   /** Serves callers without a key, with all scopes. */
   readonly insecure?: boolean;
@@ -136,6 +139,19 @@ function tellOutages({ availability }: Exchange, log: Log, databases: readonly C
   });
 }
 
+/** Who may come in. A server that nobody could ever use does not start. */
+async function openAccess({ rootKey, insecure = false }: ServerOptions, { db }: Exchange): Promise<Access> {
+  const book = new AccessBook(db);
+  await book.read();
+  if (insecure || rootKey !== null || book.hasKeys) return new Access({ rootKey, insecure, book });
+  throw new TrunklineError(
+    "INVALID_FIELD",
+    "TRUNKLINE_ROOT_KEY: is not set, and the database has no keys; make one with `trunkline init`, set " +
+      "TRUNKLINE_ROOT_KEY to a long random text, or say --insecure to serve everybody without a key",
+    { metadata: { field: "TRUNKLINE_ROOT_KEY" } },
+  );
+}
+
 async function serve(
   options: ServerOptions,
   exchange: Exchange,
@@ -144,10 +160,16 @@ async function serve(
 ): Promise<Server> {
   const { log } = options;
   const { availability, upkeep, nodeId } = exchange;
-  const maintenance = new Maintenance({ exchange, retentionMs: options.retentionMs ?? null, onError });
+  const access = await openAccess(options, exchange);
+  const maintenance = new Maintenance({
+    exchange,
+    retentionMs: options.retentionMs ?? null,
+    access,
+    onError,
+  });
   const deps = serviceDeps(exchange, onError, options.maxStreamAgeMs);
+  access.onRecheck(() => deps.streams.expel((caller) => access.refusalOf(caller)));
   let serving = true;
-  const auth = { rootKey: options.rootKey, insecure: options.insecure ?? false };
   const forgetNode = async (): Promise<void> => {
     if (!availability.isDown) await removeNode(upkeep, nodeId).catch(onError);
   };
@@ -155,7 +177,7 @@ async function serve(
     host: options.host ?? "127.0.0.1",
     port: options.port ?? DEFAULT_PORT,
     ...(options.tls === undefined ? {} : { tls: options.tls }),
-    handler: serviceHandler(deps, auth, () => serving),
+    handler: serviceHandler(deps, access, () => serving),
     onError,
   }).catch(async (error: unknown) => {
     await forgetNode();

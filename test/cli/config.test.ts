@@ -34,9 +34,9 @@ describe("serve", () => {
     expect(readServeConfig({ pooler: true }, KEY)).toMatchObject({ pooler: true });
   });
 
-  test("refuses to start with neither a key nor --insecure, and names both", () => {
+  test("takes an empty root key for none, which the keys in the database may make up for", () => {
     for (const env of [{ DATABASE_URL }, { DATABASE_URL, TRUNKLINE_ROOT_KEY: "" }]) {
-      expect(() => readServeConfig({}, env)).toThrow(/TRUNKLINE_ROOT_KEY.*--insecure/);
+      expect(readServeConfig({}, env)).toMatchObject({ rootKey: null, insecure: false });
     }
     expect(readServeConfig({ insecure: true }, { DATABASE_URL })).toMatchObject({
       rootKey: null,

@@ -86,8 +86,7 @@ describe("what cannot be read is refused in one line, with status 2", () => {
     [["calls", "list", "--api-key", "two words"], "key: character 4 is a space"],
     [["dev", "--host", "0.0.0.0"], '--host: "0.0.0.0" is not loopback'],
     [["dev", "--url", "http://x"], "--url: is for commands that talk to a server, and dev does not"],
-    [["serve"], "TRUNKLINE_ROOT_KEY: is not set; set it to a long random text"],
-    [["serve", "--insecure"], "DATABASE_URL: is not set"],
+    [["serve"], "DATABASE_URL: is not set"],
     [["migrate"], "DATABASE_URL: is not set"],
   ])("%j", async (args, message) => {
     const { status, stdout, stderr } = await trunkline(args, { env: NOWHERE });

@@ -3,6 +3,7 @@ import { renew, renewOrTell } from "../../server/src/maintenance/leases.js";
 import { Maintenance } from "../../server/src/maintenance/maintenance.js";
 import { registerNode, removeNode } from "../../server/src/store/sessions.js";
 import { attach, emptyQueues, newName, useExchanges } from "../exchange/support/exchanges.js";
+import { openAccess } from "../support/access.js";
 import { throughout } from "../support/until.js";
 
 const nodes = useExchanges();
@@ -23,7 +24,8 @@ test("an idle node asks the database for almost nothing beside its leases", asyn
     await emptyQueues(exchange, await attach(exchange, { tools: [newName("tool")] }));
   }
   const onError = (error: unknown): never => expect.fail(String(error));
-  const maintenance = new Maintenance({ exchange, retentionMs: null, onError });
+  const access = await openAccess(exchange.db, { rootKey: null });
+  const maintenance = new Maintenance({ exchange, retentionMs: null, access, onError });
   sent = [];
   maintenance.start();
   try {

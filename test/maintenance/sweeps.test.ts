@@ -7,6 +7,7 @@ import { Maintenance } from "../../server/src/maintenance/maintenance.js";
 import { reconcile } from "../../server/src/maintenance/reconcile.js";
 import { sweepRetention } from "../../server/src/maintenance/retention.js";
 import { endRun } from "../../server/src/exchange/run-end.js";
+import { openAccess } from "../support/access.js";
 import { until } from "../support/until.js";
 import {
   attach,
@@ -358,6 +359,7 @@ describe("all upkeep", () => {
     const maintenance = new Maintenance({
       exchange,
       retentionMs: null,
+      access: await openAccess(exchange.db, { rootKey: null }),
       onError: (error) => expect.fail(String(error)),
     });
     maintenance.start();
@@ -388,6 +390,7 @@ describe("all upkeep", () => {
     const maintenance = new Maintenance({
       exchange: two.exchange,
       retentionMs: null,
+      access: await openAccess(two.exchange.db, { rootKey: null }),
       onError: () => undefined,
     });
     maintenance.start();

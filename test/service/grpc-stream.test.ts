@@ -6,6 +6,7 @@ import { create, fromBinary, toBinary } from "@bufbuild/protobuf";
 import { CallService, DriveRequestSchema, DriveResponseSchema } from "@trunkline/proto/call";
 import type { DriveRequest, DriveResponse } from "@trunkline/proto/call";
 import { expect, onTestFinished, test } from "vitest";
+import type { Caller } from "../../server/src/core/caller.js";
 import { TrunklineError } from "../../server/src/core/error.js";
 import { grpcStream } from "../../server/src/service/grpc-stream.js";
 import { listen } from "../../server/src/service/listener.js";
@@ -13,7 +14,13 @@ import { requestHandler } from "../../server/src/service/request-handler.js";
 import { throughout, until } from "../support/until.js";
 
 const MOST_BYTES = 4 * 1024 * 1024;
-const SCOPE = { projectId: 1, namespace: null };
+const CALLER: Caller = {
+  kind: "anyone",
+  id: "",
+  scope: { projectId: 1, namespace: null },
+  rights: new Set(),
+  expiresAt: null,
+};
 
 type Serve = (requests: AsyncIterable<DriveRequest>, signal: AbortSignal) => AsyncIterable<DriveResponse>;
 
@@ -44,16 +51,17 @@ async function serving(serve: Serve) {
     yield reply(404);
   }
   const handler = requestHandler({
+    gate: { admit: async () => CALLER },
     routes: (router) => {
       router.service(CallService, { drive: other });
     },
     streams: [
       grpcStream({
         method: CallService.method.drive,
-        serve: (requests, _scope, signal) => serve(requests, signal),
-        admit: (authorization) => {
+        serve: (requests, _caller, signal) => serve(requests, signal),
+        admit: async (authorization) => {
           if (authorization === "none") throw new TrunklineError("UNAUTHENTICATED", "no such key");
-          return SCOPE;
+          return CALLER;
         },
         readMaxBytes: MOST_BYTES,
         writeMaxBytes: MOST_BYTES,

@@ -5,7 +5,7 @@ import { describe, expect, test } from "vitest";
 import { reasonOf, refusalOf, useServing } from "./serving.js";
 
 const KEY = "tl_root_0123456789";
-const serving = useServing({ rootKey: KEY, insecure: false });
+const serving = useServing(KEY);
 
 describe("keys", () => {
   test("the root key reaches everything, over every protocol", async () => {

@@ -13,6 +13,7 @@ import { listen, type Listener, type ListenerOptions } from "../../server/src/se
 import { serviceHandler } from "../../server/src/service/routes.js";
 import { openDatabase, type Database } from "../../server/src/store/database.js";
 import { registerNode } from "../../server/src/store/sessions.js";
+import { openAccess } from "../support/access.js";
 import { useDatabase, type TestDatabase } from "../support/database.js";
 
 /** How a node of a test differs from a plain one. */
@@ -72,10 +73,11 @@ export class TestNode {
     const nodeId = randomUUID();
     await registerNode(db, nodeId, "", heartbeatIntervalMs);
     const exchange = new Exchange({ db, nodeId, heartbeatIntervalMs, onError });
-    const maintenance = new Maintenance({ exchange, retentionMs: null, onError });
+    const access = await openAccess(db, { rootKey });
+    const maintenance = new Maintenance({ exchange, retentionMs: null, access, onError });
     const deps = serviceDeps(exchange, onError);
-    const auth = { rootKey, insecure: rootKey === null };
-    const handler = serviceHandler(deps, auth, () => true);
+    access.onRecheck(() => deps.streams.expel((caller) => access.refusalOf(caller)));
+    const handler = serviceHandler(deps, access, () => true);
     const listener = await listen({
       host: "127.0.0.1",
       port: 0,

@@ -29,6 +29,7 @@ test("a client that goes away in the moment of a write is no fault of the server
   const ended = gate<unknown>();
   const goOn = gate();
   const handle = requestHandler({
+    gate: { admit: async () => null },
     interceptors: [watchEnds(ended.open)],
     routes: (router) =>
       router.service(Health, {

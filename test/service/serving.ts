@@ -1,12 +1,6 @@
 import { randomUUID } from "node:crypto";
-import {
-  ConnectError,
-  createClient,
-  type Client,
-  type ConnectRouter,
-  type Interceptor,
-} from "@connectrpc/connect";
-import { connectNodeAdapter, createConnectTransport, createGrpcTransport } from "@connectrpc/connect-node";
+import { ConnectError, createClient, type Client, type Interceptor } from "@connectrpc/connect";
+import { createConnectTransport, createGrpcTransport } from "@connectrpc/connect-node";
 import { AdminService } from "@trunkline/proto/admin";
 import { CallService } from "@trunkline/proto/call";
 import { Health } from "@trunkline/proto/health";
@@ -16,17 +10,11 @@ import { TaskService } from "@trunkline/proto/task";
 import { ToolsetService } from "@trunkline/proto/toolset";
 import { afterAll, beforeAll, expect } from "vitest";
 import { Exchange } from "../../server/src/exchange/exchange.js";
-import { adminService } from "../../server/src/service/admin-service.js";
-import { Authenticator, type AuthOptions } from "../../server/src/service/auth.js";
-import { callService } from "../../server/src/service/call-service.js";
 import { serviceDeps } from "../../server/src/service/deps.js";
-import { healthService } from "../../server/src/service/health-service.js";
-import { serviceInterceptor } from "../../server/src/service/interceptors.js";
 import { listen, type Listener } from "../../server/src/service/listener.js";
-import { runService } from "../../server/src/service/run-service.js";
-import { taskService } from "../../server/src/service/task-service.js";
-import { toolsetService } from "../../server/src/service/toolset-service.js";
+import { serviceHandler } from "../../server/src/service/routes.js";
 import { openDatabase, type Database } from "../../server/src/store/database.js";
+import { openAccess } from "../support/access.js";
 import { useDatabase, type TestDatabase } from "../support/database.js";
 
 /** `json` is Connect with JSON, which alone has a way to write half a surrogate pair. */
@@ -62,10 +50,8 @@ interface Running {
   readonly shutDown: () => void;
 }
 
-const OPEN: AuthOptions = { rootKey: null, insecure: true };
-
-/** Serves from before the file's first test until after its last. */
-export function useServing(auth: AuthOptions = OPEN): Serving {
+/** Serves from before the file's first test until after its last; everybody where there is no root key. */
+export function useServing(rootKey: string | null = null): Serving {
   const database = useDatabase();
   const faults: unknown[] = [];
   let running: Running | undefined;
@@ -74,7 +60,7 @@ export function useServing(auth: AuthOptions = OPEN): Serving {
     return running;
   };
   beforeAll(async () => {
-    running = await serve(database, auth, (error) => faults.push(error));
+    running = await serve(database, rootKey, (error) => faults.push(error));
   });
   afterAll(async () => {
     await running?.listener.close({ graceMs: 0 });
@@ -117,32 +103,18 @@ export function useServing(auth: AuthOptions = OPEN): Serving {
 
 async function serve(
   database: TestDatabase,
-  auth: AuthOptions,
+  rootKey: string | null,
   onError: (error: unknown) => void,
 ): Promise<Running> {
   const db = openDatabase({ url: database.url, maxConnections: 4, onError });
   const exchange = new Exchange({ db, nodeId: randomUUID(), heartbeatIntervalMs: 1_000, onError });
   const deps = serviceDeps(exchange, onError);
+  const access = await openAccess(db, { rootKey });
   let serving = true;
-  const routes = (router: ConnectRouter): void => {
-    router.service(CallService, callService(deps));
-    router.service(RunService, runService(deps));
-    router.service(TaskService, taskService(deps));
-    router.service(ToolsetService, toolsetService(deps));
-    router.service(AdminService, adminService());
-    router.service(
-      Health,
-      healthService(() => serving, deps.streams, exchange.availability),
-    );
-  };
   const listener = await listen({
     host: "127.0.0.1",
     port: 0,
-    handler: connectNodeAdapter({
-      routes,
-      interceptors: [serviceInterceptor(new Authenticator(auth), exchange.availability, onError)],
-      readMaxBytes: 4 * 1024 * 1024,
-    }),
+    handler: serviceHandler(deps, access, () => serving),
     onError,
   });
   const shutDown = (): void => {

@@ -4,7 +4,7 @@ import { expect, test } from "vitest";
 import { toDuration } from "../../server/src/service/convert.js";
 import { reasonOf, refusalOf, useServing } from "./serving.js";
 
-const serving = useServing({ rootKey: "root", insecure: false });
+const serving = useServing("root");
 const admin = (): ReturnType<typeof serving.clients> => serving.clients({ key: "root" });
 
 /** A deferred call, and a token that answers it. */

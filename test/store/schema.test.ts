@@ -8,7 +8,7 @@ const database = useDatabase();
 const SCHEMA = new URL("../../server/schema.sql", import.meta.url);
 
 /** Tables of the whole server, which belong to no project. */
-const SHARED = ["projects", "nodes", "lease_floor", "schema_migrations"];
+const SHARED = ["projects", "nodes", "lease_floor", "schema_migrations", "access_state"];
 
 test("schema.sql is what the migrations make", async () => {
   const dump = await dumpSchema(database.pool());

@@ -3,7 +3,10 @@ import { describe, expect, test } from "vitest";
 import { STATEMENTS } from "./all-statements.js";
 
 /** Tables whose rows belong to a project. */
-const OWNED = new Set(["runs", "calls", "sessions", "toolsets", "toolset_versions"]);
+const OWNED = new Set([
+  ...["runs", "calls", "sessions", "toolsets", "toolset_versions"],
+  ...["api_keys", "signing_keys", "revoked_tokens"],
+]);
 
 /**
  * Statements of the server itself, which look after the rows of all projects: no caller's value chooses what
@@ -12,6 +15,8 @@ const OWNED = new Set(["runs", "calls", "sessions", "toolsets", "toolset_version
 const SWEEPS = new Set([
   ...["due_take", "due_next", "runs_due", "leases_lapsed", "leases_of_sessions"],
   ...["session_renew", "session_detach"],
+  // Nodes tell all callers apart, so they know what all projects have given out.
+  ...["access_secrets", "access_signing_keys", "access_revoked_tokens"],
   ...["retention_old_runs", "retention_delete_calls", "retention_delete_sessions"],
 ]);
 

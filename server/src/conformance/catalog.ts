@@ -1,5 +1,6 @@
 import type { Scenario } from "./scenario.js";
 import { ANSWERS } from "./scenarios/answers.js";
+import { BOUNDS } from "./scenarios/bounds.js";
 import { CUTS } from "./scenarios/cuts.js";
 import { DEFERRALS } from "./scenarios/deferrals.js";
 import { HELLO } from "./scenarios/hello.js";
@@ -22,4 +23,5 @@ export const SCENARIOS: readonly Scenario[] = [
   ...LEAVING,
   ...PAYLOADS,
   ...NOVELTIES,
+  ...BOUNDS,
 ].sort((a, b) => a.number - b.number);

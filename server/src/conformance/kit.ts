@@ -12,7 +12,7 @@ import {
 import type { Link } from "./door.js";
 import { requestText, responseText } from "./frame-text.js";
 import { Mismatch, short } from "./mismatch.js";
-import { Peer, type PeerEvents, type Refusal } from "./peer.js";
+import { KEY_PREFIX, Peer, type PeerEvents, type Refusal } from "./peer.js";
 import { INTERVAL_MS, type PeerStream } from "./peer-stream.js";
 import { Program, type ProgramEnd, type ProgramEvents } from "./program.js";
 import type { Trace } from "./trace.js";
@@ -54,12 +54,12 @@ export class Unstartable extends Error {
 /** What one scenario plays with: a server whose part it takes, the program, and a record of all that happened. */
 export class Kit implements PeerEvents, ProgramEvents {
   /** What the program has to send with every request. */
-  readonly key = randomBytes(16).toString("hex");
+  readonly key = KEY_PREFIX + randomBytes(16).toString("hex");
   readonly worker: string;
   readonly concurrency: number;
   readonly patienceMs: number;
   readonly helloMs: number;
-  readonly peer = new Peer(this);
+  readonly peer = new Peer(this, this.key);
   readonly streams: PeerStream[] = [];
   /** What the program has printed. */
   readonly lines: string[] = [];
@@ -73,6 +73,7 @@ export class Kit implements PeerEvents, ProgramEvents {
   readonly #lastBeats = new Map<PeerStream, string>();
   readonly #watch = new Watch();
   #arrivals = 0;
+  #links = 0;
   #ending = false;
 
   constructor(options: KitOptions) {
@@ -131,6 +132,7 @@ export class Kit implements PeerEvents, ProgramEvents {
         return stream?.hello === undefined ? undefined : stream;
       },
       ms,
+      () => (this.#links === 0 ? "; no connection came to the address in TRUNKLINE_URL" : ""),
     );
   }
 
@@ -285,6 +287,7 @@ export class Kit implements PeerEvents, ProgramEvents {
   // From the peer and the programs.
 
   onOpen({ number }: Link): void {
+    this.#links++;
     this.#note(`connection ${number} opened`);
   }
 
@@ -300,6 +303,10 @@ export class Kit implements PeerEvents, ProgramEvents {
   onRefusal({ number }: Link): void {
     this.refusals++;
     this.#note(`a stream on connection ${number} is refused with ${this.peer.refusal ?? ""}`);
+  }
+
+  onStranger({ number }: Link): void {
+    this.#note(`a stream on connection ${number} is refused: it has the key of another run`);
   }
 
   onStray(path: string): void {
@@ -331,7 +338,7 @@ export class Kit implements PeerEvents, ProgramEvents {
     const what = stream.over
       ? "is over"
       : unreadable === undefined
-        ? "was closed by the worker"
+        ? "was closed on the worker's side"
         : "is broken";
     this.#note(`stream ${stream.number} ${what}`);
     if (unreadable !== undefined) this.fail(new Mismatch("frames that can be read", unreadable.message));

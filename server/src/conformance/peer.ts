@@ -40,7 +40,12 @@ export interface PeerEvents extends DoorEvents, PeerStreamEvents {
   onRefusal(link: Link): void;
   /** Something was asked for that no worker needs. */
   onStray(path: string): void;
+  /** A worker of another run was refused. */
+  onStranger(link: Link): void;
 }
+
+/** How the key of every run begins. */
+export const KEY_PREFIX = "conformance-";
 
 /** Why streams are refused. */
 export type Refusal = "UNAUTHENTICATED" | "PERMISSION_DENIED" | "UNAVAILABLE";
@@ -59,12 +64,15 @@ export class Peer {
   /** While it is set, streams are refused with it. */
   refusal: Refusal | undefined;
   readonly #events: PeerEvents;
+  readonly #key: string;
   readonly #server: Http2Server;
   readonly #sessions = new Set<ServerHttp2Session>();
   #streams = 0;
 
-  constructor(events: PeerEvents) {
+  /** @param key what this run's program was told, with {@link KEY_PREFIX} */
+  constructor(events: PeerEvents, key: string) {
     this.#events = events;
+    this.#key = key;
     this.door = new Door(events);
     this.#server = createServer(SERVER_OPTIONS, this.#handler());
     this.#server.on("session", (session) => {
@@ -117,6 +125,10 @@ export class Peer {
   #work(requests: AsyncIterable<WorkRequest>, context: HandlerContext): AsyncIterable<WorkResponse> {
     const link = context.values.get(linkKey);
     if (link === undefined) throw new ConnectError("the connection has gone", Code.Unavailable);
+    if (this.#isStranger(context.requestHeader.get("authorization") ?? "")) {
+      this.#events.onStranger(link);
+      throw refused("UNAUTHENTICATED");
+    }
     if (this.refusal !== undefined) {
       this.#events.onRefusal(link);
       throw refused(this.refusal);
@@ -124,6 +136,11 @@ export class Peer {
     const stream = new PeerStream(++this.#streams, link, context, this.#events);
     this.#events.onStream(stream);
     return stream.run(requests);
+  }
+
+  /** Workers look for their server for ever, also those of a run that was killed, whose port this one may have got. */
+  #isStranger(authorization: string): boolean {
+    return authorization.startsWith(`Bearer ${KEY_PREFIX}`) && authorization !== `Bearer ${this.#key}`;
   }
 }
 

@@ -2,7 +2,7 @@ import { isEnded, type Call, type CallRef } from "../core/call.js";
 import { TrunklineError } from "../core/error.js";
 import type { CallEvent, Change, Decision, Verdict } from "../core/event.js";
 import { sameFailure } from "../core/failure.js";
-import type { Scope } from "../core/scope.js";
+import { reaches, type Scope } from "../core/scope.js";
 import { decide } from "../core/transition.js";
 import { endCalls, saveCalls, type SaveItem, type SaveOutcome } from "../store/calls-save.js";
 import { loadCalls, loadRecords } from "../store/calls-read.js";
@@ -172,10 +172,7 @@ export function notFound(ref: Pick<CallRef, "runId" | "seq">): TrunklineError {
 
 /** Whether a scope reaches the call. */
 export function isWithin(call: Call, scope: Scope | null): boolean {
-  return (
-    scope === null ||
-    (call.projectId === scope.projectId && (scope.namespace === null || call.namespace === scope.namespace))
-  );
+  return scope === null || reaches(scope, call);
 }
 
 function settled(decision: Decision, call: Call): Applied {

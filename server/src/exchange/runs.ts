@@ -1,7 +1,8 @@
 import { v7 as uuidv7 } from "uuid";
 import { TrunklineError } from "../core/error.js";
-import type { Scope } from "../core/scope.js";
+import { reaches, type Scope } from "../core/scope.js";
 import type { Database } from "../store/database.js";
+import { findProjectOfRun } from "../store/projects.js";
 import { createRuns, loadRuns, type NewRun, type RunRecord } from "../store/runs.js";
 import { Batcher } from "./batcher.js";
 
@@ -75,16 +76,18 @@ export class Runs {
   /** The run, or undefined where it is missing or not of this scope. */
   async get(scope: Scope, id: string): Promise<KnownRun | undefined> {
     const run = this.#known.get(id) ?? (await this.#load(scope.projectId, id));
-    if (run?.record.projectId !== scope.projectId) return undefined;
-    if (scope.namespace !== null && run.record.namespace !== scope.namespace) return undefined;
-    return run;
+    return run !== null && isWithin(run, scope) ? run : undefined;
   }
 
   /** The run, if this node knows it already; saves a turn of the event loop on the hot path. */
   peek(scope: Scope, id: string): KnownRun | undefined {
     const run = this.#known.get(id);
-    if (run?.record.projectId !== scope.projectId) return undefined;
-    return scope.namespace === null || run.record.namespace === scope.namespace ? run : undefined;
+    return run !== undefined && isWithin(run, scope) ? run : undefined;
+  }
+
+  /** The project that has this run, for who shows a right to it that needs no key; null where there is none. */
+  async projectOf(id: string): Promise<number | null> {
+    return this.#known.get(id)?.record.projectId ?? findProjectOfRun(this.#db, id);
   }
 
   /** Forgets what was remembered, so that the next look reads it. */
@@ -130,4 +133,8 @@ function isSameRun(run: RunRecord, spec: RunSpec): boolean {
 function sameLabels(a: Readonly<Record<string, string>>, b: Readonly<Record<string, string>>): boolean {
   const names = Object.keys(a);
   return names.length === Object.keys(b).length && names.every((name) => a[name] === b[name]);
+}
+
+function isWithin({ record: { projectId, namespace, id } }: KnownRun, scope: Scope): boolean {
+  return reaches(scope, { projectId, namespace, runId: id });
 }

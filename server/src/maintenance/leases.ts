@@ -4,24 +4,28 @@ import { lapsedClaims, renewSessions } from "../store/sessions.js";
 const SWEEP_LIMIT = 500;
 
 /** As {@link renew}; whether that can be done is whether the node has its database. */
-export async function renewOrTell(exchange: Exchange): Promise<void> {
+export async function renewOrTell(exchange: Exchange): Promise<number> {
   const { availability } = exchange;
+  let accessVersion: number;
   try {
-    await renew(exchange);
+    accessVersion = await renew(exchange);
   } catch (error) {
     availability.failed(error);
     throw error;
   }
   // Others may have counted this node among the dead: it tells them that it is here, as one that starts does.
   if (availability.renewed()) await exchange.hints.greet();
+  return accessVersion;
 }
 
 /**
  * Renews this node's sessions with when each was last heard, not with now: a node that is cut off from its
  * workers must not keep their claims alive. Sessions that another node has are let go, those without a stream
  * too.
+ *
+ * @returns the number of the last change to keys and tokens
  */
-export async function renew(exchange: Exchange): Promise<void> {
+export async function renew(exchange: Exchange): Promise<number> {
   const { upkeep, nodeId, heartbeatIntervalMs, hints, sessions } = exchange;
   const now = performance.now();
   const mine = [...sessions.all()];
@@ -38,6 +42,7 @@ export async function renew(exchange: Exchange): Promise<void> {
     if (!kept.has(session.number) && session.epoch === items[index]?.epoch) sessions.lose(session);
   });
   sessions.prune();
+  return renewed.accessVersion;
 }
 
 /**

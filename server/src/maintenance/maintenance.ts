@@ -1,4 +1,6 @@
+import type { Access } from "../access/access.js";
 import type { Exchange } from "../exchange/exchange.js";
+import { touchKeys } from "../store/access.js";
 import { aliveNodes } from "../store/sessions.js";
 import { LONGEST_SLEEP_MS, sweepDue } from "./due.js";
 import { renewOrTell, sweepLeases } from "./leases.js";
@@ -11,6 +13,7 @@ export interface MaintenanceOptions {
   readonly exchange: Exchange;
   /** How long ended runs are kept; null keeps them for ever. */
   readonly retentionMs: number | null;
+  readonly access: Access;
   readonly onError: (error: unknown) => void;
 }
 
@@ -23,6 +26,8 @@ const CATCH_UP_MS = 2_000;
 /** A lone node tells its waiters everything itself, but where a commit's reply was lost. */
 const LONE_CATCH_UP_MS = 10_000;
 const RETENTION_MS = 60_000;
+/** When keys were used last is kept to the minute. */
+const KEY_USES_MS = 60_000;
 /** Between two tries to reach a database that is away. */
 const RENEWAL_RETRY_MS = 500;
 
@@ -31,7 +36,7 @@ export class Maintenance {
   readonly #exchange: Exchange;
   readonly #loops: readonly Loop[];
 
-  constructor({ exchange, retentionMs, onError }: MaintenanceOptions) {
+  constructor({ exchange, retentionMs, access, onError }: MaintenanceOptions) {
     const { availability, heartbeatIntervalMs: intervalMs } = exchange;
     this.#exchange = exchange;
     /** While there is no database only the renewal, which finds out, tries to reach it. */
@@ -47,7 +52,7 @@ export class Maintenance {
         everyMs: intervalMs,
         retryMs: Math.min(intervalMs, RENEWAL_RETRY_MS),
         onError,
-        work: () => nothing(renewOrTell(exchange)),
+        work: () => nothing(renewOrTell(exchange).then((version) => access.heard(version))),
       }),
       loop(intervalMs, () => nothing(reconcile(exchange))),
       loop(Math.min(intervalMs, 1_000), async () => {
@@ -59,6 +64,7 @@ export class Maintenance {
         nothing(exchange.dispatch.poll(exchange.hearsHints() ? SAFETY_POLL_MS - POLL_MS : 0)),
       ),
       loop(CATCH_UP_MS, catchingUp(exchange)),
+      loop(KEY_USES_MS, () => nothing(storeKeyUses(exchange, access))),
       loop(RETENTION_MS, async () => ((await sweepRetention(exchange, retentionMs)) ? 0 : undefined)),
     ];
   }
@@ -89,6 +95,11 @@ function catchingUp(exchange: Exchange): () => Promise<undefined> {
     caughtUpAt = now;
     await waiters.lookAt(null);
   };
+}
+
+async function storeKeyUses({ upkeep }: Exchange, access: Access): Promise<void> {
+  const uses = access.takeUses();
+  if (uses.length > 0) await touchKeys(upkeep, uses);
 }
 
 async function nothing(work: Promise<void>): Promise<undefined> {

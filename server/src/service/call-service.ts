@@ -14,7 +14,7 @@ import type { Scope } from "../core/scope.js";
 import { isWithin, notFound } from "../exchange/call-writer.js";
 import { loadRecords } from "../store/calls-read.js";
 import type { CallRecord } from "../store/rows.js";
-import { scopeOf } from "./auth.js";
+import { callerOf, scopeOf } from "./auth.js";
 import { resolveRef } from "./call-refs.js";
 import { cutToRun, toCallMessage, toTimestamp } from "./convert.js";
 import { toCallState } from "./convert-enum.js";
@@ -34,7 +34,7 @@ export type UnaryCallService = Omit<ServiceImpl<typeof CallService>, "drive">;
 export function callService(deps: ServiceDeps): UnaryCallService {
   return {
     openCalls: async (request, context) => ({ results: await openCalls(deps, scopeOf(context), request) }),
-    waitCalls: (request, context) => waitCalls(deps, scopeOf(context), request, context.signal),
+    waitCalls: (request, context) => waitCalls(deps, callerOf(context), request, context.signal),
     getCall: async ({ call }, context) => {
       const scope = scopeOf(context);
       return getCall(deps, scope, await resolveRef(deps, scope, call));

@@ -134,6 +134,12 @@ function policyOf(
  */
 export function checkRunSpec(spec: WireRunSpec | undefined, scope: Scope, field = "spec"): RunSpec {
   if (spec === undefined) throw missingField(field, "is what makes a run");
+  if (scope.runId !== undefined) {
+    throw new TrunklineError(
+      "PERMISSION_DENIED",
+      `this token is for run ${scope.runId} alone: it makes no other one`,
+    );
+  }
   const namespace = spec.namespace === "" ? (scope.namespace ?? DEFAULT_NAMESPACE) : spec.namespace;
   checkName(namespace, `${field}.namespace`);
   if (scope.namespace !== null && namespace !== scope.namespace) {

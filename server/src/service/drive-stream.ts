@@ -13,6 +13,7 @@ import type { Run } from "@trunkline/proto/run";
 import { isEnded, type CallRef } from "../core/call.js";
 import { TrunklineError } from "../core/error.js";
 import { LIMITS } from "../core/limits.js";
+import type { Caller } from "../core/caller.js";
 import type { Scope } from "../core/scope.js";
 import { noDatabase } from "../exchange/availability.js";
 import { callKey } from "../exchange/call-key.js";
@@ -42,6 +43,7 @@ const REREAD_ITEMS = 200;
 /** One harness's stream: its requests are carried out as they come, and its outcomes as they happen. */
 export class DriveStream implements Waiter, EndableStream {
   readonly #deps: ServiceDeps;
+  readonly #caller: Caller;
   readonly #scope: Scope;
   readonly #signal: AbortSignal;
   readonly #writer: FrameWriter<DriveResponse>;
@@ -62,9 +64,10 @@ export class DriveStream implements Waiter, EndableStream {
   /** Nothing is carried out or waited for any more. */
   #left = false;
 
-  constructor(deps: ServiceDeps, scope: Scope, signal: AbortSignal) {
+  constructor(deps: ServiceDeps, caller: Caller, signal: AbortSignal) {
     this.#deps = deps;
-    this.#scope = scope;
+    this.#caller = caller;
+    this.#scope = caller.scope;
     this.#signal = signal;
     this.#writer = new FrameWriter(
       () => create(DriveResponseSchema),
@@ -81,7 +84,7 @@ export class DriveStream implements Waiter, EndableStream {
   /** The stream's frames down, while it reads its frames up. */
   async *run(requests: AsyncIterable<DriveRequest>): AsyncGenerator<DriveResponse, void, undefined> {
     this.#welcome();
-    this.#deps.streams.add(this);
+    this.#deps.streams.add(this, this.#caller);
     // Not by this generator's end alone: one that waits for a client to read is not ended when that goes away.
     const forget = onClientGone(this.#signal, () => this.#gone());
     void this.#read(requests);
@@ -91,6 +94,10 @@ export class DriveStream implements Waiter, EndableStream {
       forget();
       this.#gone();
     }
+  }
+
+  expelled(refusal: TrunklineError): void {
+    this.#end(refusal);
   }
 
   shutDown(deadlineMs: number): void {

@@ -8,7 +8,7 @@ import {
 } from "@bufbuild/protobuf";
 import { Code, ConnectError } from "@connectrpc/connect";
 import { setTrailerStatus } from "@connectrpc/connect/protocol-grpc";
-import type { Scope } from "../core/scope.js";
+import type { Caller } from "../core/caller.js";
 import { isFault, toConnectError } from "./error-map.js";
 import { ENVELOPE_BYTES, FrameReader } from "./frame-reader.js";
 import type { RequestHandler } from "./listener-handler.js";
@@ -21,11 +21,11 @@ export interface GrpcStreamOptions<I extends DescMessage, O extends DescMessage>
   readonly method: DescMethodBiDiStreaming<I, O>;
   readonly serve: (
     requests: AsyncIterable<MessageShape<I>>,
-    scope: Scope,
+    caller: Caller,
     signal: AbortSignal,
   ) => AsyncIterable<MessageShape<O>>;
-  /** The scope of whoever sent this `Authorization` header; throws where the request is refused. */
-  readonly admit: (authorization: string | null) => Scope;
+  /** Whoever sent this `Authorization` header; throws where the request is refused. */
+  readonly admit: (authorization: string | null) => Promise<Caller>;
   readonly readMaxBytes: number;
   readonly writeMaxBytes: number;
   /** Told of faults of the server. */
@@ -81,9 +81,9 @@ async function carry<I extends DescMessage, O extends DescMessage>(
   request.once("close", () => gone.abort());
   let failure: ConnectError | undefined;
   try {
-    const scope = admit(request.headers.authorization ?? null);
+    const caller = await admit(request.headers.authorization ?? null);
     const requests = new FrameReader(request, parserOf(method.input), readMaxBytes);
-    for await (const frame of serve(requests, scope, gone.signal)) {
+    for await (const frame of serve(requests, caller, gone.signal)) {
       const bytes = enveloped(toBinary(method.output, frame), writeMaxBytes);
       if (gone.signal.aborted) return;
       sendHead(response);

@@ -72,7 +72,7 @@ async function* watch(
     poke();
   };
   const watcher = { shutDown: end };
-  streams.add(watcher);
+  streams.add(watcher, null);
   const forget = availability.onChange(() => poke());
   signal.addEventListener("abort", end, { once: true });
   try {

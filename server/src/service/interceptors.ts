@@ -1,24 +1,20 @@
 import type { ConnectError, Interceptor, StreamResponse } from "@connectrpc/connect";
 import { Health } from "@trunkline/proto/health";
-import { TaskService } from "@trunkline/proto/task";
+import { TrunklineError } from "../core/error.js";
 import type { Availability } from "../exchange/availability.js";
-import { scopeKey, type Authenticator } from "./auth.js";
+import { admissionKey } from "./auth.js";
 import { isFault, toConnectError } from "./error-map.js";
 import { isReflection } from "./reflection-service.js";
 import { RequestLoad } from "./request-load.js";
 
-/** Services that ask for no key: of TaskService, the token is all that is needed. */
-const KEYLESS: ReadonlySet<string> = new Set([Health.typeName, TaskService.typeName]);
-
 /**
- * The one interceptor of all services: it authenticates the request and keeps its scope, refuses it where the node
+ * The one interceptor of all services: it refuses what the gate refused, or what never came by it, and where the node
  * has no database or too much to do, and maps whatever a handler throws, at once or while it streams, to the
  * error that the caller gets. Faults of the server go to `onError`, and nothing else does.
  *
  * @param load shared with what is served beside the services
  */
 export function serviceInterceptor(
-  authenticator: Authenticator,
   availability: Availability,
   onError: (error: unknown) => void,
   load = new RequestLoad(),
@@ -29,10 +25,9 @@ export function serviceInterceptor(
   };
   return (next) => async (request) => {
     try {
-      if (!KEYLESS.has(request.service.typeName)) {
-        const scope = authenticator.authenticate(request.header.get("authorization"));
-        request.contextValues.set(scopeKey, scope);
-      }
+      const admission = request.contextValues.get(admissionKey);
+      if (admission === undefined) throw new TrunklineError("UNAUTHENTICATED", "the request passed no gate");
+      if (admission instanceof TrunklineError) throw admission;
       if (request.service.typeName === Health.typeName || isReflection(request.service)) {
         return await next(request);
       }

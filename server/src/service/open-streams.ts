@@ -1,3 +1,4 @@
+import type { Caller } from "../core/caller.js";
 import { TrunklineError } from "../core/error.js";
 
 /** A stream that can be asked to end. */
@@ -9,11 +10,13 @@ export interface EndableStream {
   shutDown(deadlineMs: number): void;
   /** As {@link shutDown}, of a node that has lost its database and may get it back. Default: goes on. */
   databaseLost?(deadlineMs: number): void;
+  /** Ends it at once with why: its caller's credential was revoked, or has expired. Default: {@link shutDown}. */
+  expelled?(refusal: TrunklineError): void;
 }
 
 /** The streams that are open on this node, so that a shutdown need not wait for their clients to leave. */
 export class OpenStreams {
-  readonly #streams = new Set<EndableStream>();
+  readonly #streams = new Map<EndableStream, Caller | null>();
   /** What is left of the shutdown when it began; null before it. */
   #deadlineMs: number | null = null;
   #idle: (() => void) | null = null;
@@ -23,9 +26,13 @@ export class OpenStreams {
     return this.#streams.size;
   }
 
-  /** Counts a stream until `remove`; one that comes during the shutdown is asked to end at once. */
-  add(stream: EndableStream): void {
-    this.#streams.add(stream);
+  /**
+   * Counts a stream until `remove`; one that comes during the shutdown is asked to end at once.
+   *
+   * @param caller whose it is; null where nobody was asked
+   */
+  add(stream: EndableStream, caller: Caller | null): void {
+    this.#streams.set(stream, caller);
     if (this.#deadlineMs !== null) stream.shutDown(this.#deadlineMs);
   }
 
@@ -49,12 +56,22 @@ export class OpenStreams {
   /** Asks all streams to end within so many milliseconds, those too that come later. */
   shutDown(deadlineMs: number): void {
     this.#deadlineMs = deadlineMs;
-    for (const stream of this.#streams) stream.shutDown(deadlineMs);
+    for (const stream of this.#streams.keys()) stream.shutDown(deadlineMs);
   }
 
   /** Asks the streams that are open now to go elsewhere within so many milliseconds. */
   databaseLost(deadlineMs: number): void {
-    for (const stream of this.#streams) stream.databaseLost?.(deadlineMs);
+    for (const stream of this.#streams.keys()) stream.databaseLost?.(deadlineMs);
+  }
+
+  /** Ends those whose callers would be refused now. */
+  expel(refusalOf: (caller: Caller) => TrunklineError | null): void {
+    for (const [stream, caller] of this.#streams) {
+      const refusal = caller === null ? null : refusalOf(caller);
+      if (refusal === null) continue;
+      if (stream.expelled === undefined) stream.shutDown(0);
+      else stream.expelled(refusal);
+    }
   }
 }
 

@@ -5,7 +5,9 @@ import {
   ServerReflection as AlphaReflection,
   type ServerReflectionRequest as AlphaRequest,
 } from "@trunkline/proto/reflection-v1alpha";
+import type { Caller } from "../core/caller.js";
 import { quoted } from "../core/json-text.js";
+import { callerOf } from "./auth.js";
 import type { OpenStreams } from "./open-streams.js";
 import { ReflectionFiles } from "./reflection-files.js";
 
@@ -50,10 +52,12 @@ export function addReflection(router: ConnectRouter, streams: OpenStreams): void
   const services = new Set([...router.handlers.map(({ service }) => service), ...REFLECTION]);
   const files = new ReflectionFiles([...services]);
   router.service(ServerReflection, {
-    serverReflectionInfo: (requests) => answers(untilShutdown(requests, streams), files),
+    serverReflectionInfo: (requests, context) =>
+      answers(untilShutdown(requests, streams, callerOf(context)), files),
   });
   router.service(AlphaReflection, {
-    serverReflectionInfo: (requests) => answers(untilShutdown(requests, streams), files),
+    serverReflectionInfo: (requests, context) =>
+      answers(untilShutdown(requests, streams, callerOf(context)), files),
   });
 }
 
@@ -117,13 +121,14 @@ function shown(name: string): string {
 async function* untilShutdown<T>(
   requests: AsyncIterable<T>,
   streams: OpenStreams,
+  caller: Caller,
 ): AsyncGenerator<T, void, undefined> {
   let shutDown = (): void => {};
   const over = new Promise<undefined>((resolve) => {
     shutDown = () => resolve(undefined);
   });
   const stream = { shutDown };
-  streams.add(stream);
+  streams.add(stream, caller);
   const reader = requests[Symbol.asyncIterator]();
   try {
     for (;;) {

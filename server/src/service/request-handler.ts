@@ -2,7 +2,9 @@ import { IncomingMessage } from "node:http";
 import {
   Code,
   ConnectError,
+  createContextValues,
   createConnectRouter,
+  type ContextValues,
   type ConnectRouter,
   type ConnectRouterOptions,
 } from "@connectrpc/connect";
@@ -12,14 +14,22 @@ import {
   universalRequestFromNodeRequest,
   universalResponseToNodeResponse,
 } from "@connectrpc/connect-node";
+import { TrunklineError } from "../core/error.js";
+import { admissionKey, type Admission } from "./auth.js";
+import { toTrunklineError } from "./error-map.js";
+import type { Gate } from "./gate.js";
+import type { UniversalServerRequest } from "@connectrpc/connect/protocol";
 import type { GrpcStream } from "./grpc-stream.js";
 import type { RequestHandler } from "./listener-handler.js";
 import { withProblem } from "./problem-detail.js";
+import { withoutBody } from "./refused-request.js";
 import type { PlainRoute } from "./settle-route.js";
 
 /** What a {@link requestHandler} serves. */
 export interface RequestHandlerOptions extends ConnectRouterOptions {
   readonly routes: (router: ConnectRouter) => void;
+  /** Lets requests in before anything of their bodies is read or decompressed. */
+  readonly gate: Pick<Gate, "admit">;
   /** Of these, whatever is plain gRPC does not come to the routes. */
   readonly streams?: readonly GrpcStream[];
   /** Asked about every path that is no RPC's. */
@@ -31,7 +41,7 @@ export interface RequestHandlerOptions extends ConnectRouterOptions {
  * console for each client that goes away in the middle of an answer.
  */
 export function requestHandler(options: RequestHandlerOptions): RequestHandler {
-  const { routes, streams = [], otherwise, ...rest } = options;
+  const { routes, gate, streams = [], otherwise, ...rest } = options;
   const router = createConnectRouter({
     acceptCompression: [compressionGzip, compressionBrotli],
     ...rest,
@@ -53,13 +63,22 @@ export function requestHandler(options: RequestHandlerOptions): RequestHandler {
       refuseVersion(response, path);
       return;
     }
-    const isUnary = handler.method.methodKind === "unary";
+    const answered = async (): Promise<void> => {
+      const authorization = request.headers.authorization ?? null;
+      const admission: Admission = await gate.admit(handler.method, authorization).catch(toTrunklineError);
+      const whole = universalRequest(request, response, admission);
+      const admitted = admission instanceof TrunklineError ? withoutBody(whole, handler.method) : whole;
+      const answer = await handler(admitted);
+      const full = handler.method.methodKind === "unary" ? await withProblem(answer) : answer;
+      await universalResponseToNodeResponse(withClearEnd(full), response);
+    };
     // Whatever a service throws is in its answer already; what is left is a peer that has gone.
-    handler(universalRequest(request, response))
-      .then((answer) => (isUnary ? withProblem(answer) : answer))
-      .then((answer) => universalResponseToNodeResponse(withClearEnd(answer), response))
-      .catch(() => {});
+    answered().catch(() => {});
   };
+}
+
+function valuesOf(admission: Admission): ContextValues {
+  return createContextValues().set(admissionKey, admission);
 }
 
 /** Ends the connection as well: a client that goes on sending its half of the stream would wait for ever. */
@@ -77,8 +96,9 @@ function refuseVersion(response: Parameters<RequestHandler>[1], path: string): v
 function universalRequest(
   request: Parameters<RequestHandler>[0],
   response: Parameters<RequestHandler>[1],
-): ReturnType<typeof universalRequestFromNodeRequest> {
-  const universal = universalRequestFromNodeRequest(request, response, undefined, undefined);
+  admission: Admission,
+): UniversalServerRequest {
+  const universal = universalRequestFromNodeRequest(request, response, undefined, valuesOf(admission));
   if (!(request instanceof IncomingMessage)) return universal;
   response.once("finish", () => {
     if (!request.complete) request.resume();

@@ -1,4 +1,5 @@
 import { Code, ConnectError } from "@connectrpc/connect";
+import type { Caller } from "../core/caller.js";
 import type { TrunklineError } from "../core/error.js";
 import { noDatabase } from "../exchange/availability.js";
 import { shuttingDown, type EndableStream, type OpenStreams } from "./open-streams.js";
@@ -15,7 +16,7 @@ export class RequestWait implements EndableStream {
   #resume: (() => void) | null = null;
 
   /** @param timeoutMs at most 60 s; 0 does not wait at all */
-  constructor(timeoutMs: number, signal: AbortSignal, streams: OpenStreams) {
+  constructor(timeoutMs: number, signal: AbortSignal, streams: OpenStreams, caller: Caller) {
     this.#streams = streams;
     this.#signal = signal;
     this.#over = timeoutMs === 0;
@@ -24,7 +25,7 @@ export class RequestWait implements EndableStream {
       this.poke();
     }, timeoutMs);
     signal.addEventListener("abort", this.#onAbort, { once: true });
-    streams.add(this);
+    streams.add(this, caller);
   }
 
   shutDown(): void {
@@ -34,6 +35,11 @@ export class RequestWait implements EndableStream {
 
   databaseLost(): void {
     this.#down = noDatabase();
+    this.poke();
+  }
+
+  expelled(refusal: TrunklineError): void {
+    this.#down = refusal;
     this.poke();
   }
 

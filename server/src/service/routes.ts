@@ -1,3 +1,4 @@
+import type { DescMethod } from "@bufbuild/protobuf";
 import type { ConnectRouter } from "@connectrpc/connect";
 import { AdminService } from "@trunkline/proto/admin";
 import { CallService } from "@trunkline/proto/call";
@@ -7,12 +8,14 @@ import { TaskService } from "@trunkline/proto/task";
 import { ToolsetService } from "@trunkline/proto/toolset";
 import { WorkerService } from "@trunkline/proto/worker";
 import { LIMITS } from "../core/limits.js";
-import type { Scope } from "../core/scope.js";
+import type { Access } from "../access/access.js";
+import type { Caller } from "../core/caller.js";
 import { adminService } from "./admin-service.js";
-import { Authenticator, scopeOf, type AuthOptions } from "./auth.js";
+import { callerOf } from "./auth.js";
 import { callService } from "./call-service.js";
 import type { ServiceDeps } from "./deps.js";
 import { DriveStream } from "./drive-stream.js";
+import { Gate } from "./gate.js";
 import { grpcStream } from "./grpc-stream.js";
 import { healthService } from "./health-service.js";
 import { serviceInterceptor } from "./interceptors.js";
@@ -31,30 +34,30 @@ import { WorkStream } from "./work-stream.js";
 const WRITE_BYTES = 2 * LIMITS.frameBytes;
 
 /** All services of a node behind one request handler, for Connect, gRPC and gRPC-Web. */
-export function serviceHandler(
-  deps: ServiceDeps,
-  auth: AuthOptions,
-  isServing: () => boolean,
-): RequestHandler {
+export function serviceHandler(deps: ServiceDeps, access: Access, isServing: () => boolean): RequestHandler {
   const { availability } = deps.exchange;
-  const authenticator = new Authenticator(auth);
+  const gate = new Gate(access);
   const load = new RequestLoad();
   const limits = { readMaxBytes: LIMITS.frameBytes, writeMaxBytes: WRITE_BYTES };
-  const admit = (authorization: string | null): Scope => {
-    const scope = authenticator.authenticate(authorization);
-    availability.check();
-    return scope;
-  };
-  const common = { admit, onError: deps.onError, ...limits };
+  const admitTo =
+    (method: DescMethod) =>
+    async (authorization: string | null): Promise<Caller> => {
+      const caller = await gate.admitCaller(method, authorization);
+      availability.check();
+      return caller;
+    };
+  const common = { onError: deps.onError, ...limits };
   const streams = [
     grpcStream({
       method: WorkerService.method.work,
-      serve: (requests, scope, signal) => new WorkStream(deps, scope, signal).run(requests),
+      admit: admitTo(WorkerService.method.work),
+      serve: (requests, caller, signal) => new WorkStream(deps, caller, signal).run(requests),
       ...common,
     }),
     grpcStream({
       method: CallService.method.drive,
-      serve: (requests, scope, signal) => new DriveStream(deps, scope, signal).run(requests),
+      admit: admitTo(CallService.method.drive),
+      serve: (requests, caller, signal) => new DriveStream(deps, caller, signal).run(requests),
       ...common,
     }),
   ];
@@ -62,20 +65,21 @@ export function serviceHandler(
     router.service(WorkerService, workerService(deps));
     router.service(CallService, {
       ...callService(deps),
-      drive: (requests, context) => new DriveStream(deps, scopeOf(context), context.signal).run(requests),
+      drive: (requests, context) => new DriveStream(deps, callerOf(context), context.signal).run(requests),
     });
     router.service(TaskService, taskService(deps));
     router.service(RunService, runService(deps));
     router.service(ToolsetService, toolsetService(deps));
-    router.service(AdminService, adminService());
+    router.service(AdminService, adminService(deps, access));
     router.service(Health, healthService(isServing, deps.streams, availability));
     addReflection(router, deps.streams);
   };
   return requestHandler({
     routes,
+    gate,
     streams,
-    otherwise: settleRoute(deps, authenticator, load),
-    interceptors: [serviceInterceptor(authenticator, availability, deps.onError, load)],
+    otherwise: settleRoute(deps, gate, load),
+    interceptors: [serviceInterceptor(availability, deps.onError, load)],
     ...limits,
   });
 }

@@ -8,10 +8,10 @@ import { quoted } from "../core/json-text.js";
 import { LIMITS } from "../core/limits.js";
 import { parseCallId } from "../core/name.js";
 import type { Scope } from "../core/scope.js";
-import type { Authenticator } from "./auth.js";
 import { resolveRef } from "./call-refs.js";
 import type { ServiceDeps } from "./deps.js";
 import { isFault, toProblem } from "./error-map.js";
+import type { Gate } from "./gate.js";
 import { isGone, type RequestHandler } from "./listener-handler.js";
 import type { RequestLoad } from "./request-load.js";
 import { findTargets, settleTarget } from "./settle-calls.js";
@@ -50,7 +50,7 @@ interface Answer {
  *
  * @param load counts it among the other requests
  */
-export function settleRoute(deps: ServiceDeps, authenticator: Authenticator, load: RequestLoad): PlainRoute {
+export function settleRoute(deps: ServiceDeps, gate: Gate, load: RequestLoad): PlainRoute {
   return (path, request, response) => {
     const [, runId] = PATH.exec(path) ?? [];
     if (runId === undefined) return false;
@@ -61,7 +61,10 @@ export function settleRoute(deps: ServiceDeps, authenticator: Authenticator, loa
     const answered = async (): Promise<Answer> => {
       const unfit = unfitness(request);
       if (unfit !== undefined) return unfit;
-      const scope = authenticator.authenticate(request.headers.authorization ?? null);
+      const { scope } = await gate.admitCaller(
+        CallService.method.settleCalls,
+        request.headers.authorization ?? null,
+      );
       const body = readSettleBody(await readBytes(request));
       const { availability } = deps.exchange;
       availability.check();

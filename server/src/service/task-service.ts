@@ -12,7 +12,6 @@ import { formatCallId, type TokenParts } from "../core/name.js";
 import { staleAttempt } from "../core/refusal.js";
 import type { Applied } from "../exchange/call-writer.js";
 import { loadRecords } from "../store/calls-read.js";
-import { ROOT_SCOPE } from "./auth.js";
 import { cutToRun, toTimestamp } from "./convert.js";
 import { toCallState } from "./convert-enum.js";
 import type { ServiceDeps } from "./deps.js";
@@ -37,8 +36,10 @@ export function taskService(deps: ServiceDeps): ServiceImpl<typeof TaskService> 
 }
 
 /** What a token names. The token itself is the right to it, whoever's call it is. */
-function refOf({ runId, seq }: TokenParts): CallRef {
-  return { projectId: ROOT_SCOPE.projectId, runId, seq };
+async function refOf({ exchange }: ServiceDeps, { runId, seq }: TokenParts): Promise<CallRef> {
+  const projectId = await exchange.runs.projectOf(runId);
+  if (projectId === null) throw tokenInvalid();
+  return { projectId, runId, seq };
 }
 
 /** Whether the token was made for the call. */
@@ -67,19 +68,20 @@ async function failTask(deps: ServiceDeps, token: string, answer: Answer): Promi
 }
 
 async function toolOf(deps: ServiceDeps, parts: TokenParts): Promise<DeclaredTool | undefined> {
-  const [target] = await findTargets(deps, ROOT_SCOPE, [refOf(parts)]);
+  const ref = await refOf(deps, parts);
+  const [target] = await findTargets(deps, { projectId: ref.projectId, namespace: null }, [ref]);
   if (target === undefined || target instanceof TrunklineError || !isOf(target.call, parts))
     throw tokenInvalid();
   return target.tool;
 }
 
-async function settle({ exchange }: ServiceDeps, parts: TokenParts, answer: Answer): Promise<Applied> {
+async function settle(deps: ServiceDeps, parts: TokenParts, answer: Answer): Promise<Applied> {
   const { attempt, secret } = parts;
   try {
-    const applied = await exchange.apply(
-      refOf(parts),
+    const applied = await deps.exchange.apply(
+      await refOf(deps, parts),
       { type: "settle_by_token", attempt, tokenHash: hashToken(secret), answer },
-      ROOT_SCOPE,
+      null,
     );
     checkVerdict(applied);
     return applied;
@@ -90,9 +92,9 @@ async function settle({ exchange }: ServiceDeps, parts: TokenParts, answer: Answ
   }
 }
 
-async function getTask({ exchange }: ServiceDeps, token: string): Promise<GetTaskResponse> {
+async function getTask(deps: ServiceDeps, token: string): Promise<GetTaskResponse> {
   const parts = parseTokenText(token);
-  const [record] = await loadRecords(exchange.db, [refOf(parts)], { payloads: true });
+  const [record] = await loadRecords(deps.exchange.db, [await refOf(deps, parts)], { payloads: true });
   if (record === null || record === undefined || !isOf(record.call, parts)) throw tokenInvalid();
   const { call } = record;
   if (isEnded(call))

@@ -3,6 +3,7 @@ import { isEnded, type Call, type CallRef } from "../core/call.js";
 import { TrunklineError } from "../core/error.js";
 import { LIMITS } from "../core/limits.js";
 import { formatCallId, isUuid } from "../core/name.js";
+import type { Caller } from "../core/caller.js";
 import type { Scope } from "../core/scope.js";
 import { callKey } from "../exchange/call-key.js";
 import { isWithin, notFound } from "../exchange/call-writer.js";
@@ -32,10 +33,11 @@ const MAX_INT32 = 2 ** 31 - 1;
  */
 export async function waitCalls(
   deps: ServiceDeps,
-  scope: Scope,
+  caller: Caller,
   request: WaitCallsRequest,
   signal: AbortSignal,
 ): Promise<WaitCallsResponse> {
+  const { scope } = caller;
   const { turn, calls, timeout } = request;
   const waitMs =
     timeout === undefined
@@ -48,7 +50,7 @@ export async function waitCalls(
     });
   }
   const refs = turn === undefined ? await namedCalls(deps, scope, request) : [];
-  const wait = new RequestWait(waitMs, signal, deps.streams);
+  const wait = new RequestWait(waitMs, signal, deps.streams, caller);
   try {
     return turn === undefined
       ? await new CallsWait(deps, scope, refs, wait).run(afterSeq)

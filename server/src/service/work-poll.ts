@@ -2,7 +2,7 @@ import { Code, ConnectError } from "@connectrpc/connect";
 import type { Claim, ClaimCallsResponse, Hello } from "@trunkline/proto/worker";
 import type { ClaimedCall } from "../core/call.js";
 import type { TrunklineError } from "../core/error.js";
-import type { Scope } from "../core/scope.js";
+import type { Caller } from "../core/caller.js";
 import { noDatabase } from "../exchange/availability.js";
 import type { Delivery, WorkSink } from "../exchange/delivery.js";
 import type { Welcomed } from "../exchange/hello.js";
@@ -27,7 +27,7 @@ const LAST_CLAIMS_MS = 2_000;
 export class WorkPoll implements WorkSink, EndableStream {
   readonly polls = true;
   readonly #deps: ServiceDeps;
-  readonly #scope: Scope;
+  readonly #caller: Caller;
   readonly #signal: AbortSignal;
   readonly #offered = new Map<string, { readonly claim: Claim; readonly call: ClaimedCall }>();
   #bytes = 0;
@@ -37,9 +37,9 @@ export class WorkPoll implements WorkSink, EndableStream {
   #refusal: TrunklineError | null = null;
   #wake = (): void => undefined;
 
-  constructor(deps: ServiceDeps, scope: Scope, signal: AbortSignal) {
+  constructor(deps: ServiceDeps, caller: Caller, signal: AbortSignal) {
     this.#deps = deps;
-    this.#scope = scope;
+    this.#caller = caller;
     this.#signal = signal;
   }
 
@@ -53,11 +53,11 @@ export class WorkPoll implements WorkSink, EndableStream {
     const { exchange, streams } = this.#deps;
     const { sessions } = exchange;
     const onAbort = (): void => this.#wake();
-    streams.add(this);
+    streams.add(this, this.#caller);
     this.#signal.addEventListener("abort", onAbort, { once: true });
     let session: Session | null = null;
     try {
-      const welcomed = await sessions.hello(toHelloRequest(hello, this.#scope), this);
+      const welcomed = await sessions.hello(toHelloRequest(hello, this.#caller.scope), this);
       session = welcomed.session;
       if (hello.slots > 0 && !this.#isOver) {
         welcomed.start();
@@ -112,6 +112,11 @@ export class WorkPoll implements WorkSink, EndableStream {
 
   databaseLost(): void {
     this.#refusal = noDatabase();
+    this.#wake();
+  }
+
+  expelled(refusal: TrunklineError): void {
+    this.#refusal = refusal;
     this.#wake();
   }
 

@@ -7,10 +7,10 @@ import {
   type WorkRequest,
   type WorkResponse,
 } from "@trunkline/proto/worker";
+import type { Caller } from "../core/caller.js";
 import type { RevokeCause } from "../core/event.js";
 import { TrunklineError } from "../core/error.js";
 import { LIMITS } from "../core/limits.js";
-import type { Scope } from "../core/scope.js";
 import { noDatabase } from "../exchange/availability.js";
 import type { Delivery, WorkSink } from "../exchange/delivery.js";
 import type { Session } from "../exchange/session.js";
@@ -47,7 +47,7 @@ const LAST_CLAIMS_PART = 0.75;
 export class WorkStream implements WorkSink, EndableStream {
   readonly polls = false;
   readonly #deps: ServiceDeps;
-  readonly #scope: Scope;
+  readonly #caller: Caller;
   readonly #signal: AbortSignal;
   readonly #writer = new FrameWriter<WorkResponse>(
     () => create(WorkResponseSchema),
@@ -73,9 +73,9 @@ export class WorkStream implements WorkSink, EndableStream {
   /** Nothing of this stream is applied any more, and its session is let go. */
   #left = false;
 
-  constructor(deps: ServiceDeps, scope: Scope, signal: AbortSignal) {
+  constructor(deps: ServiceDeps, caller: Caller, signal: AbortSignal) {
     this.#deps = deps;
-    this.#scope = scope;
+    this.#caller = caller;
     this.#signal = signal;
     this.#watchdog = new Watchdog(deps.exchange.heartbeatIntervalMs, () => {
       // A worker says nothing before its welcome, however long that takes.
@@ -87,7 +87,7 @@ export class WorkStream implements WorkSink, EndableStream {
 
   /** The stream's frames down, while it reads its frames up. */
   async *run(requests: AsyncIterable<WorkRequest>): AsyncGenerator<WorkResponse, void, undefined> {
-    this.#deps.streams.add(this);
+    this.#deps.streams.add(this, this.#caller);
     // Not by this generator's end alone: one that waits for a client to read is not ended when that goes away.
     const forget = onClientGone(this.#signal, () => this.#gone());
     void this.#read(requests);
@@ -142,6 +142,10 @@ export class WorkStream implements WorkSink, EndableStream {
   end(error: Error): void {
     this.#leave("silent");
     this.#writer.end(error);
+  }
+
+  expelled(refusal: TrunklineError): void {
+    this.end(refusal);
   }
 
   shutDown(deadlineMs: number): void {
@@ -214,7 +218,7 @@ export class WorkStream implements WorkSink, EndableStream {
   async #welcome({ hello }: WorkRequest): Promise<void> {
     if (hello === undefined) throw violation("the first frame of a Work stream must have hello");
     const { exchange } = this.#deps;
-    const greeting = exchange.sessions.hello(toHelloRequest(hello, this.#scope), this);
+    const greeting = exchange.sessions.hello(toHelloRequest(hello, this.#caller.scope), this);
     this.#greeting = greeting.then(
       ({ session }) => session,
       () => null,
@@ -255,17 +259,17 @@ export class WorkStream implements WorkSink, EndableStream {
 
   #answer(session: Session, answer: Answer): void {
     const held = session.held.get(answer.claimId);
-    this.#acked(answer.claimId, () => applyAnswer(this.#deps, this.#scope, held?.call, answer));
+    this.#acked(answer.claimId, () => applyAnswer(this.#deps, this.#caller.scope, held?.call, answer));
   }
 
   #deferral(session: Session, deferral: Deferral): void {
     const held = session.held.get(deferral.claimId);
-    this.#acked(deferral.claimId, () => applyDeferral(this.#deps, this.#scope, held?.call, deferral));
+    this.#acked(deferral.claimId, () => applyDeferral(this.#deps, this.#caller.scope, held?.call, deferral));
   }
 
   #release(session: Session, claimId: string): void {
     const held = session.held.get(claimId);
-    this.#acked(claimId, () => applyRelease(this.#deps, this.#scope, held?.call, claimId));
+    this.#acked(claimId, () => applyRelease(this.#deps, this.#caller.scope, held?.call, claimId));
   }
 
   /** Does the work of one item, and acknowledges it after its commit, or says what was wrong (I11). */

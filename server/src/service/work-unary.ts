@@ -5,7 +5,7 @@ import { LIMITS } from "../core/limits.js";
 import { checkName } from "../core/name.js";
 import type { Scope } from "../core/scope.js";
 import type { SignOfLife } from "../store/sessions.js";
-import { scopeOf } from "./auth.js";
+import { callerOf, scopeOf } from "./auth.js";
 import { fromDuration } from "./convert.js";
 import type { ServiceDeps } from "./deps.js";
 import { parseCallRefId } from "./door.js";
@@ -32,7 +32,7 @@ export function workUnary(deps: ServiceDeps): Omit<ServiceImpl<typeof WorkerServ
       if (hello === undefined) throw missingField("hello", "is the worker's hello");
       const waitMs =
         wait === undefined ? DEFAULT_WAIT_MS : fromDuration(wait, "wait", { minMs: 0, maxMs: MAX_WAIT_MS });
-      return new WorkPoll(deps, scopeOf(context), context.signal).run(hello, waitMs);
+      return new WorkPoll(deps, callerOf(context), context.signal).run(hello, waitMs);
     },
 
     async heartbeat(request, context) {

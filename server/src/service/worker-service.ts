@@ -1,6 +1,6 @@
 import type { ServiceImpl } from "@connectrpc/connect";
 import type { WorkerService } from "@trunkline/proto/worker";
-import { scopeOf } from "./auth.js";
+import { callerOf } from "./auth.js";
 import type { ServiceDeps } from "./deps.js";
 import { WorkStream } from "./work-stream.js";
 import { workUnary } from "./work-unary.js";
@@ -9,6 +9,6 @@ import { workUnary } from "./work-unary.js";
 export function workerService(deps: ServiceDeps): ServiceImpl<typeof WorkerService> {
   return {
     ...workUnary(deps),
-    work: (requests, context) => new WorkStream(deps, scopeOf(context), context.signal).run(requests),
+    work: (requests, context) => new WorkStream(deps, callerOf(context), context.signal).run(requests),
   };
 }

@@ -69,9 +69,13 @@ export async function listCalls(
   scope: Scope,
   filter: CallFilter,
 ): Promise<{ readonly records: CallRecord[]; readonly next: CallCursor | null }> {
-  const { runId, after, limit } = filter;
+  const { after, limit } = filter;
+  const runId = filter.runId ?? scope.runId ?? null;
   const namespace = filter.namespace ?? scope.namespace;
-  if (scope.namespace !== null && namespace !== scope.namespace) return { records: [], next: null };
+  const isForeign =
+    (scope.namespace !== null && namespace !== scope.namespace) ||
+    (scope.runId !== undefined && runId !== scope.runId);
+  if (isForeign) return { records: [], next: null };
   // A cursor of another run, which only a caller that changed its filter has, starts the run anew.
   const from = runId === null || after?.runId === runId ? after : null;
   const values = [

@@ -55,6 +55,8 @@ type TurnRow = { readonly total: number; readonly outcomes: number } & (
   (RecordRow & { readonly outcome: string | null }) | { readonly seq: null }
 );
 
+const NO_TURN: TurnPage = { total: 0, open: [], outcomes: [], more: false };
+
 /**
  * Reads a turn: how many calls it has, which are open, and the outcomes after `afterSeq`, about `maxBytes`
  * of them. Inputs are left out.
@@ -67,6 +69,7 @@ export async function readTurn(
   afterSeq: number,
   maxBytes: number,
 ): Promise<TurnPage> {
+  if (scope.runId !== undefined && runId !== scope.runId) return NO_TURN;
   const values = [scope.projectId, runId, turn, scope.namespace, afterSeq, maxBytes];
   const rows = await db.query<TurnRow>(TURN, values);
   const records = rows.flatMap((row) => (row.seq === null ? [] : toRecord({ ...row, result: row.outcome })));

@@ -71,13 +71,17 @@ const DELETE_SESSIONS = statement(
     DELETE FROM sessions s USING old o WHERE s.project_id = o.project_id AND ${sameSession("s", "o")} RETURNING 1
   ), nodes_deleted AS (
     DELETE FROM nodes n WHERE n.renewed_at < now() - $1::bigint * interval '1 millisecond'
+  ), tokens_deleted AS (
+    DELETE FROM revoked_tokens WHERE expires_at <= now()
+  ), signing_keys_deleted AS (
+    DELETE FROM signing_keys WHERE retires_at <= now() - $1::bigint * interval '1 millisecond'
   )
   SELECT count(*) AS deleted FROM deleted`,
 );
 
 /**
  * Deletes sessions that were not heard of for longer than that and hold no claim, at most `limit` of them,
- * and nodes that were not renewed for as long.
+ * nodes that were not renewed for as long, and what is left of tokens that nobody can use any more.
  *
  * @returns how many sessions were deleted
  */

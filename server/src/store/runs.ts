@@ -116,9 +116,10 @@ const CREATE = statement(
 const FIND = statement(
   "runs_find",
   `SELECT i.n::integer AS n, ${COLUMNS}
-  FROM unnest($1::integer[], $2::uuid[], $3::text[]) WITH ORDINALITY AS i (project_id, id, key, n)
+  FROM unnest($1::integer[], $2::uuid[], $3::text[], $4::text[])
+    WITH ORDINALITY AS i (project_id, id, key, namespace, n)
   CROSS JOIN LATERAL (
-    SELECT * FROM runs WHERE project_id = i.project_id AND key = i.key
+    SELECT * FROM runs WHERE project_id = i.project_id AND namespace = i.namespace AND key = i.key
     UNION ALL
     SELECT * FROM runs WHERE project_id = i.project_id AND id = i.id
     LIMIT 1
@@ -158,6 +159,7 @@ async function findRuns(db: Database, runs: readonly NewRun[]): Promise<Map<stri
     numberArray(runs.map(({ projectId }) => projectId)),
     textArray(runs.map(({ id }) => id)),
     textArray(runs.map(({ key }) => key)),
+    textArray(runs.map(({ namespace }) => namespace)),
   ]);
   return new Map(rows.map((row) => [runs[row.n - 1]?.id ?? row.id, row]));
 }
@@ -185,7 +187,7 @@ export async function loadRuns(db: Database, refs: readonly RunRef[]): Promise<(
   return runs;
 }
 
-const LIST_FILTER = `($3::run_state IS NULL OR r.state = $3) AND ($4::jsonb IS NULL OR r.labels @> $4)
+const LIST_FILTER = `($6::uuid IS NULL OR r.id = $6) AND ($3::run_state IS NULL OR r.state = $3) AND ($4::jsonb IS NULL OR r.labels @> $4)
   ORDER BY r.id DESC LIMIT $5`;
 
 const LIST = statement(
@@ -198,7 +200,7 @@ const LIST = statement(
 const LIST_OF_NAMESPACE = statement(
   "runs_list_of_namespace",
   `SELECT ${COLUMNS} FROM runs r
-  WHERE r.project_id = $1 AND r.namespace = $6
+  WHERE r.project_id = $1 AND r.namespace = $7
     AND r.id < coalesce($2, 'ffffffff-ffff-ffff-ffff-ffffffffffff'::uuid)
     AND ${LIST_FILTER}`,
 );
@@ -212,7 +214,7 @@ export async function listRuns(
   const namespace = filter.namespace ?? scope.namespace;
   if (scope.namespace !== null && namespace !== scope.namespace) return { runs: [], next: null };
   const labels = Object.keys(filter.labels).length === 0 ? null : JSON.stringify(filter.labels);
-  const values = [scope.projectId, filter.after, filter.state, labels, filter.limit + 1];
+  const values = [scope.projectId, filter.after, filter.state, labels, filter.limit + 1, scope.runId ?? null];
   const rows =
     namespace === null
       ? await db.query<RunRow>(LIST, values)

@@ -36,7 +36,8 @@ const RENEW = statement(
   ), others AS (
     SELECT EXISTS (SELECT FROM nodes n WHERE n.id <> $1 AND ${isAlive("$2::bigint")}) AS alive
   )
-  SELECT r.id, o.alive AS others_alive FROM others o LEFT JOIN renewed r ON true`,
+  SELECT r.id, o.alive AS others_alive, a.version AS access_version
+  FROM others o CROSS JOIN access_state a LEFT JOIN renewed r ON true`,
 );
 
 /** What a renewal found. */
@@ -45,6 +46,14 @@ export interface Renewed {
   readonly kept: readonly number[];
   /** Whether another node was renewed within three intervals. */
   readonly othersAlive: boolean;
+  /** The number of the last change to keys and tokens. */
+  readonly accessVersion: number;
+}
+
+interface RenewedRow {
+  readonly id: number | null;
+  readonly others_alive: boolean;
+  readonly access_version: number;
 }
 
 /** Renews a node and its sessions, in one statement, and raises the lease floor where no node was alive. */
@@ -55,7 +64,7 @@ export async function renewSessions(
   items: readonly Renewal[],
 ): Promise<Renewed> {
   const sorted = [...items].sort((a, b) => a.number - b.number);
-  const rows = await db.query<{ readonly id: number | null; readonly others_alive: boolean }>(RENEW, [
+  const rows = await db.query<RenewedRow>(RENEW, [
     nodeId,
     intervalMs,
     numberArray(sorted.map(({ number }) => number)),
@@ -65,6 +74,7 @@ export async function renewSessions(
   return {
     kept: rows.flatMap(({ id }) => id ?? []),
     othersAlive: rows[0]?.others_alive === true,
+    accessVersion: rows[0]?.access_version ?? 0,
   };
 }
 

@@ -12,7 +12,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file trunkline/v1/admin.proto.
  */
 export const file_trunkline_v1_admin: GenFile = /*@__PURE__*/
-  fileDesc("Chh0cnVua2xpbmUvdjEvYWRtaW4ucHJvdG8SDHRydW5rbGluZS52MSLZAQoDS2V5EgoKAmlkGAEgASgJEgwKBG5hbWUYAiABKAkSJgoGc2NvcGVzGAMgAygOMhYudHJ1bmtsaW5lLnYxLktleVNjb3BlEi4KCmNyZWF0ZWRfYXQYBCABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEjAKDGxhc3RfdXNlZF9hdBgFIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASLgoKcmV2b2tlZF9hdBgGIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXAiSAoQQ3JlYXRlS2V5UmVxdWVzdBIMCgRuYW1lGAEgASgJEiYKBnNjb3BlcxgCIAMoDjIWLnRydW5rbGluZS52MS5LZXlTY29wZSJDChFDcmVhdGVLZXlSZXNwb25zZRIeCgNrZXkYASABKAsyES50cnVua2xpbmUudjEuS2V5Eg4KBnNlY3JldBgCIAEoCSI4Cg9MaXN0S2V5c1JlcXVlc3QSEQoJcGFnZV9zaXplGAEgASgNEhIKCnBhZ2VfdG9rZW4YAiABKAkiTAoQTGlzdEtleXNSZXNwb25zZRIfCgRrZXlzGAEgAygLMhEudHJ1bmtsaW5lLnYxLktleRIXCg9uZXh0X3BhZ2VfdG9rZW4YAiABKAkiIgoQUmV2b2tlS2V5UmVxdWVzdBIOCgZrZXlfaWQYASABKAkiMwoRUmV2b2tlS2V5UmVzcG9uc2USHgoDa2V5GAEgASgLMhEudHJ1bmtsaW5lLnYxLktleSKHAQoSQ3JlYXRlVG9rZW5SZXF1ZXN0EhEKCW5hbWVzcGFjZRgBIAEoCRImCgZzY29wZXMYAiADKA4yFi50cnVua2xpbmUudjEuS2V5U2NvcGUSDgoGcnVuX2lkGAMgASgJEiYKA3R0bBgEIAEoCzIZLmdvb2dsZS5wcm90b2J1Zi5EdXJhdGlvbiJUChNDcmVhdGVUb2tlblJlc3BvbnNlEg0KBXRva2VuGAEgASgJEi4KCmV4cGlyZXNfYXQYAiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wIjsKEkxpc3RXb3JrZXJzUmVxdWVzdBIRCglwYWdlX3NpemUYASABKA0SEgoKcGFnZV90b2tlbhgCIAEoCSKgAQoKV29ya2VySW5mbxISCgpzZXNzaW9uX2lkGAEgASgJEgwKBG5hbWUYAiABKAkSCwoDc2RrGAMgASgJEg0KBXRvb2xzGAQgAygJEhEKCWNvbm5lY3RlZBgFIAEoCBIOCgZjbGFpbXMYBiABKA0SMQoNbGFzdF9oZWFyZF9hdBgHIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXAiWQoTTGlzdFdvcmtlcnNSZXNwb25zZRIpCgd3b3JrZXJzGAEgAygLMhgudHJ1bmtsaW5lLnYxLldvcmtlckluZm8SFwoPbmV4dF9wYWdlX3Rva2VuGAIgASgJIhEKD0dldFN0YXRzUmVxdWVzdCJMCglUb29sU3RhdHMSDAoEdG9vbBgBIAEoCRIOCgZxdWV1ZWQYAiABKAQSDwoHY2xhaW1lZBgDIAEoBBIQCghkZWZlcnJlZBgEIAEoBCJLChBHZXRTdGF0c1Jlc3BvbnNlEiYKBXRvb2xzGAEgAygLMhcudHJ1bmtsaW5lLnYxLlRvb2xTdGF0cxIPCgd3b3JrZXJzGAIgASgNKmcKCEtleVNjb3BlEhkKFUtFWV9TQ09QRV9VTlNQRUNJRklFRBAAEhQKEEtFWV9TQ09QRV9XT1JLRVIQARIVChFLRVlfU0NPUEVfSEFSTkVTUxACEhMKD0tFWV9TQ09QRV9BRE1JThADMugDCgxBZG1pblNlcnZpY2USTAoJQ3JlYXRlS2V5Eh4udHJ1bmtsaW5lLnYxLkNyZWF0ZUtleVJlcXVlc3QaHy50cnVua2xpbmUudjEuQ3JlYXRlS2V5UmVzcG9uc2USSQoITGlzdEtleXMSHS50cnVua2xpbmUudjEuTGlzdEtleXNSZXF1ZXN0Gh4udHJ1bmtsaW5lLnYxLkxpc3RLZXlzUmVzcG9uc2USTAoJUmV2b2tlS2V5Eh4udHJ1bmtsaW5lLnYxLlJldm9rZUtleVJlcXVlc3QaHy50cnVua2xpbmUudjEuUmV2b2tlS2V5UmVzcG9uc2USUgoLQ3JlYXRlVG9rZW4SIC50cnVua2xpbmUudjEuQ3JlYXRlVG9rZW5SZXF1ZXN0GiEudHJ1bmtsaW5lLnYxLkNyZWF0ZVRva2VuUmVzcG9uc2USUgoLTGlzdFdvcmtlcnMSIC50cnVua2xpbmUudjEuTGlzdFdvcmtlcnNSZXF1ZXN0GiEudHJ1bmtsaW5lLnYxLkxpc3RXb3JrZXJzUmVzcG9uc2USSQoIR2V0U3RhdHMSHS50cnVua2xpbmUudjEuR2V0U3RhdHNSZXF1ZXN0Gh4udHJ1bmtsaW5lLnYxLkdldFN0YXRzUmVzcG9uc2ViBnByb3RvMw", [file_google_protobuf_duration, file_google_protobuf_timestamp]);
+  fileDesc("Chh0cnVua2xpbmUvdjEvYWRtaW4ucHJvdG8SDHRydW5rbGluZS52MSLZAQoDS2V5EgoKAmlkGAEgASgJEgwKBG5hbWUYAiABKAkSJgoGc2NvcGVzGAMgAygOMhYudHJ1bmtsaW5lLnYxLktleVNjb3BlEi4KCmNyZWF0ZWRfYXQYBCABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEjAKDGxhc3RfdXNlZF9hdBgFIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASLgoKcmV2b2tlZF9hdBgGIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXAiWQoQQ3JlYXRlS2V5UmVxdWVzdBIMCgRuYW1lGAEgASgJEiYKBnNjb3BlcxgCIAMoDjIWLnRydW5rbGluZS52MS5LZXlTY29wZRIPCgdwcm9qZWN0GAMgASgJIkMKEUNyZWF0ZUtleVJlc3BvbnNlEh4KA2tleRgBIAEoCzIRLnRydW5rbGluZS52MS5LZXkSDgoGc2VjcmV0GAIgASgJIkkKD0xpc3RLZXlzUmVxdWVzdBIRCglwYWdlX3NpemUYASABKA0SEgoKcGFnZV90b2tlbhgCIAEoCRIPCgdwcm9qZWN0GAMgASgJIkwKEExpc3RLZXlzUmVzcG9uc2USHwoEa2V5cxgBIAMoCzIRLnRydW5rbGluZS52MS5LZXkSFwoPbmV4dF9wYWdlX3Rva2VuGAIgASgJIjMKEFJldm9rZUtleVJlcXVlc3QSDgoGa2V5X2lkGAEgASgJEg8KB3Byb2plY3QYAiABKAkiMwoRUmV2b2tlS2V5UmVzcG9uc2USHgoDa2V5GAEgASgLMhEudHJ1bmtsaW5lLnYxLktleSJdChBSb3RhdGVLZXlSZXF1ZXN0Eg4KBmtleV9pZBgBIAEoCRIPCgdwcm9qZWN0GAIgASgJEigKBWdyYWNlGAMgASgLMhkuZ29vZ2xlLnByb3RvYnVmLkR1cmF0aW9uIkMKEVJvdGF0ZUtleVJlc3BvbnNlEh4KA2tleRgBIAEoCzIRLnRydW5rbGluZS52MS5LZXkSDgoGc2VjcmV0GAIgASgJIpgBChJDcmVhdGVUb2tlblJlcXVlc3QSEQoJbmFtZXNwYWNlGAEgASgJEiYKBnNjb3BlcxgCIAMoDjIWLnRydW5rbGluZS52MS5LZXlTY29wZRIOCgZydW5faWQYAyABKAkSJgoDdHRsGAQgASgLMhkuZ29vZ2xlLnByb3RvYnVmLkR1cmF0aW9uEg8KB3Byb2plY3QYBSABKAkiZgoTQ3JlYXRlVG9rZW5SZXNwb25zZRINCgV0b2tlbhgBIAEoCRIuCgpleHBpcmVzX2F0GAIgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIQCgh0b2tlbl9pZBgDIAEoCSI3ChJSZXZva2VUb2tlblJlcXVlc3QSEAoIdG9rZW5faWQYASABKAkSDwoHcHJvamVjdBgCIAEoCSIVChNSZXZva2VUb2tlblJlc3BvbnNlIlQKF1JvdGF0ZVNpZ25pbmdLZXlSZXF1ZXN0Eg8KB3Byb2plY3QYASABKAkSKAoFZ3JhY2UYAiABKAsyGS5nb29nbGUucHJvdG9idWYuRHVyYXRpb24iGgoYUm90YXRlU2lnbmluZ0tleVJlc3BvbnNlIkcKB1Byb2plY3QSDAoEbmFtZRgBIAEoCRIuCgpjcmVhdGVkX2F0GAIgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcCIkChRDcmVhdGVQcm9qZWN0UmVxdWVzdBIMCgRuYW1lGAEgASgJIj8KFUNyZWF0ZVByb2plY3RSZXNwb25zZRImCgdwcm9qZWN0GAEgASgLMhUudHJ1bmtsaW5lLnYxLlByb2plY3QiPAoTTGlzdFByb2plY3RzUmVxdWVzdBIRCglwYWdlX3NpemUYASABKA0SEgoKcGFnZV90b2tlbhgCIAEoCSJYChRMaXN0UHJvamVjdHNSZXNwb25zZRInCghwcm9qZWN0cxgBIAMoCzIVLnRydW5rbGluZS52MS5Qcm9qZWN0EhcKD25leHRfcGFnZV90b2tlbhgCIAEoCSI7ChJMaXN0V29ya2Vyc1JlcXVlc3QSEQoJcGFnZV9zaXplGAEgASgNEhIKCnBhZ2VfdG9rZW4YAiABKAkioAEKCldvcmtlckluZm8SEgoKc2Vzc2lvbl9pZBgBIAEoCRIMCgRuYW1lGAIgASgJEgsKA3NkaxgDIAEoCRINCgV0b29scxgEIAMoCRIRCgljb25uZWN0ZWQYBSABKAgSDgoGY2xhaW1zGAYgASgNEjEKDWxhc3RfaGVhcmRfYXQYByABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wIlkKE0xpc3RXb3JrZXJzUmVzcG9uc2USKQoHd29ya2VycxgBIAMoCzIYLnRydW5rbGluZS52MS5Xb3JrZXJJbmZvEhcKD25leHRfcGFnZV90b2tlbhgCIAEoCSIRCg9HZXRTdGF0c1JlcXVlc3QiTAoJVG9vbFN0YXRzEgwKBHRvb2wYASABKAkSDgoGcXVldWVkGAIgASgEEg8KB2NsYWltZWQYAyABKAQSEAoIZGVmZXJyZWQYBCABKAQiSwoQR2V0U3RhdHNSZXNwb25zZRImCgV0b29scxgBIAMoCzIXLnRydW5rbGluZS52MS5Ub29sU3RhdHMSDwoHd29ya2VycxgCIAEoDSpnCghLZXlTY29wZRIZChVLRVlfU0NPUEVfVU5TUEVDSUZJRUQQABIUChBLRVlfU0NPUEVfV09SS0VSEAESFQoRS0VZX1NDT1BFX0hBUk5FU1MQAhITCg9LRVlfU0NPUEVfQURNSU4QAzKeBwoMQWRtaW5TZXJ2aWNlEkwKCUNyZWF0ZUtleRIeLnRydW5rbGluZS52MS5DcmVhdGVLZXlSZXF1ZXN0Gh8udHJ1bmtsaW5lLnYxLkNyZWF0ZUtleVJlc3BvbnNlEkkKCExpc3RLZXlzEh0udHJ1bmtsaW5lLnYxLkxpc3RLZXlzUmVxdWVzdBoeLnRydW5rbGluZS52MS5MaXN0S2V5c1Jlc3BvbnNlEkwKCVJldm9rZUtleRIeLnRydW5rbGluZS52MS5SZXZva2VLZXlSZXF1ZXN0Gh8udHJ1bmtsaW5lLnYxLlJldm9rZUtleVJlc3BvbnNlEkwKCVJvdGF0ZUtleRIeLnRydW5rbGluZS52MS5Sb3RhdGVLZXlSZXF1ZXN0Gh8udHJ1bmtsaW5lLnYxLlJvdGF0ZUtleVJlc3BvbnNlElIKC0NyZWF0ZVRva2VuEiAudHJ1bmtsaW5lLnYxLkNyZWF0ZVRva2VuUmVxdWVzdBohLnRydW5rbGluZS52MS5DcmVhdGVUb2tlblJlc3BvbnNlElIKC1Jldm9rZVRva2VuEiAudHJ1bmtsaW5lLnYxLlJldm9rZVRva2VuUmVxdWVzdBohLnRydW5rbGluZS52MS5SZXZva2VUb2tlblJlc3BvbnNlEmEKEFJvdGF0ZVNpZ25pbmdLZXkSJS50cnVua2xpbmUudjEuUm90YXRlU2lnbmluZ0tleVJlcXVlc3QaJi50cnVua2xpbmUudjEuUm90YXRlU2lnbmluZ0tleVJlc3BvbnNlElgKDUNyZWF0ZVByb2plY3QSIi50cnVua2xpbmUudjEuQ3JlYXRlUHJvamVjdFJlcXVlc3QaIy50cnVua2xpbmUudjEuQ3JlYXRlUHJvamVjdFJlc3BvbnNlElUKDExpc3RQcm9qZWN0cxIhLnRydW5rbGluZS52MS5MaXN0UHJvamVjdHNSZXF1ZXN0GiIudHJ1bmtsaW5lLnYxLkxpc3RQcm9qZWN0c1Jlc3BvbnNlElIKC0xpc3RXb3JrZXJzEiAudHJ1bmtsaW5lLnYxLkxpc3RXb3JrZXJzUmVxdWVzdBohLnRydW5rbGluZS52MS5MaXN0V29ya2Vyc1Jlc3BvbnNlEkkKCEdldFN0YXRzEh0udHJ1bmtsaW5lLnYxLkdldFN0YXRzUmVxdWVzdBoeLnRydW5rbGluZS52MS5HZXRTdGF0c1Jlc3BvbnNlYgZwcm90bzM", [file_google_protobuf_duration, file_google_protobuf_timestamp]);
 
 /**
  * @generated from message trunkline.v1.Key
@@ -81,6 +81,13 @@ export type CreateKeyRequest = Message<"trunkline.v1.CreateKeyRequest"> & {
    * @generated from field: repeated trunkline.v1.KeyScope scopes = 2;
    */
   scopes: KeyScope[];
+
+  /**
+   * The project's name; with the root key only. Empty: the caller's own, which is `default` with the root key.
+   *
+   * @generated from field: string project = 3;
+   */
+  project: string;
 };
 
 /**
@@ -131,6 +138,13 @@ export type ListKeysRequest = Message<"trunkline.v1.ListKeysRequest"> & {
    * @generated from field: string page_token = 2;
    */
   pageToken: string;
+
+  /**
+   * As in CreateKeyRequest.
+   *
+   * @generated from field: string project = 3;
+   */
+  project: string;
 };
 
 /**
@@ -169,9 +183,18 @@ export const ListKeysResponseSchema: GenMessage<ListKeysResponse> = /*@__PURE__*
  */
 export type RevokeKeyRequest = Message<"trunkline.v1.RevokeKeyRequest"> & {
   /**
+   * Again is fine.
+   *
    * @generated from field: string key_id = 1;
    */
   keyId: string;
+
+  /**
+   * As in CreateKeyRequest.
+   *
+   * @generated from field: string project = 2;
+   */
+  project: string;
 };
 
 /**
@@ -197,6 +220,61 @@ export type RevokeKeyResponse = Message<"trunkline.v1.RevokeKeyResponse"> & {
  */
 export const RevokeKeyResponseSchema: GenMessage<RevokeKeyResponse> = /*@__PURE__*/
   messageDesc(file_trunkline_v1_admin, 6);
+
+/**
+ * @generated from message trunkline.v1.RotateKeyRequest
+ */
+export type RotateKeyRequest = Message<"trunkline.v1.RotateKeyRequest"> & {
+  /**
+   * @generated from field: string key_id = 1;
+   */
+  keyId: string;
+
+  /**
+   * As in CreateKeyRequest.
+   *
+   * @generated from field: string project = 2;
+   */
+  project: string;
+
+  /**
+   * How long the old secret stays good, at most 30 days. Default 0: it is useless at once.
+   *
+   * @generated from field: google.protobuf.Duration grace = 3;
+   */
+  grace?: Duration | undefined;
+};
+
+/**
+ * Describes the message trunkline.v1.RotateKeyRequest.
+ * Use `create(RotateKeyRequestSchema)` to create a new message.
+ */
+export const RotateKeyRequestSchema: GenMessage<RotateKeyRequest> = /*@__PURE__*/
+  messageDesc(file_trunkline_v1_admin, 7);
+
+/**
+ * @generated from message trunkline.v1.RotateKeyResponse
+ */
+export type RotateKeyResponse = Message<"trunkline.v1.RotateKeyResponse"> & {
+  /**
+   * @generated from field: trunkline.v1.Key key = 1;
+   */
+  key?: Key | undefined;
+
+  /**
+   * The new key itself. It is not kept: store it now.
+   *
+   * @generated from field: string secret = 2;
+   */
+  secret: string;
+};
+
+/**
+ * Describes the message trunkline.v1.RotateKeyResponse.
+ * Use `create(RotateKeyResponseSchema)` to create a new message.
+ */
+export const RotateKeyResponseSchema: GenMessage<RotateKeyResponse> = /*@__PURE__*/
+  messageDesc(file_trunkline_v1_admin, 8);
 
 /**
  * @generated from message trunkline.v1.CreateTokenRequest
@@ -229,6 +307,13 @@ export type CreateTokenRequest = Message<"trunkline.v1.CreateTokenRequest"> & {
    * @generated from field: google.protobuf.Duration ttl = 4;
    */
   ttl?: Duration | undefined;
+
+  /**
+   * As in CreateKeyRequest.
+   *
+   * @generated from field: string project = 5;
+   */
+  project: string;
 };
 
 /**
@@ -236,7 +321,7 @@ export type CreateTokenRequest = Message<"trunkline.v1.CreateTokenRequest"> & {
  * Use `create(CreateTokenRequestSchema)` to create a new message.
  */
 export const CreateTokenRequestSchema: GenMessage<CreateTokenRequest> = /*@__PURE__*/
-  messageDesc(file_trunkline_v1_admin, 7);
+  messageDesc(file_trunkline_v1_admin, 9);
 
 /**
  * @generated from message trunkline.v1.CreateTokenResponse
@@ -251,6 +336,13 @@ export type CreateTokenResponse = Message<"trunkline.v1.CreateTokenResponse"> & 
    * @generated from field: google.protobuf.Timestamp expires_at = 2;
    */
   expiresAt?: Timestamp | undefined;
+
+  /**
+   * Names the token, to revoke it; not a secret.
+   *
+   * @generated from field: string token_id = 3;
+   */
+  tokenId: string;
 };
 
 /**
@@ -258,7 +350,193 @@ export type CreateTokenResponse = Message<"trunkline.v1.CreateTokenResponse"> & 
  * Use `create(CreateTokenResponseSchema)` to create a new message.
  */
 export const CreateTokenResponseSchema: GenMessage<CreateTokenResponse> = /*@__PURE__*/
-  messageDesc(file_trunkline_v1_admin, 8);
+  messageDesc(file_trunkline_v1_admin, 10);
+
+/**
+ * @generated from message trunkline.v1.RevokeTokenRequest
+ */
+export type RevokeTokenRequest = Message<"trunkline.v1.RevokeTokenRequest"> & {
+  /**
+   * `token_id` of its making, or the token's `jti`. Again is fine, and so is a token that nobody made.
+   *
+   * @generated from field: string token_id = 1;
+   */
+  tokenId: string;
+
+  /**
+   * As in CreateKeyRequest.
+   *
+   * @generated from field: string project = 2;
+   */
+  project: string;
+};
+
+/**
+ * Describes the message trunkline.v1.RevokeTokenRequest.
+ * Use `create(RevokeTokenRequestSchema)` to create a new message.
+ */
+export const RevokeTokenRequestSchema: GenMessage<RevokeTokenRequest> = /*@__PURE__*/
+  messageDesc(file_trunkline_v1_admin, 11);
+
+/**
+ * @generated from message trunkline.v1.RevokeTokenResponse
+ */
+export type RevokeTokenResponse = Message<"trunkline.v1.RevokeTokenResponse"> & {
+};
+
+/**
+ * Describes the message trunkline.v1.RevokeTokenResponse.
+ * Use `create(RevokeTokenResponseSchema)` to create a new message.
+ */
+export const RevokeTokenResponseSchema: GenMessage<RevokeTokenResponse> = /*@__PURE__*/
+  messageDesc(file_trunkline_v1_admin, 12);
+
+/**
+ * @generated from message trunkline.v1.RotateSigningKeyRequest
+ */
+export type RotateSigningKeyRequest = Message<"trunkline.v1.RotateSigningKeyRequest"> & {
+  /**
+   * As in CreateKeyRequest.
+   *
+   * @generated from field: string project = 1;
+   */
+  project: string;
+
+  /**
+   * How long tokens of the old key stay good, at most 30 days. Default 0: they are useless at once.
+   *
+   * @generated from field: google.protobuf.Duration grace = 2;
+   */
+  grace?: Duration | undefined;
+};
+
+/**
+ * Describes the message trunkline.v1.RotateSigningKeyRequest.
+ * Use `create(RotateSigningKeyRequestSchema)` to create a new message.
+ */
+export const RotateSigningKeyRequestSchema: GenMessage<RotateSigningKeyRequest> = /*@__PURE__*/
+  messageDesc(file_trunkline_v1_admin, 13);
+
+/**
+ * @generated from message trunkline.v1.RotateSigningKeyResponse
+ */
+export type RotateSigningKeyResponse = Message<"trunkline.v1.RotateSigningKeyResponse"> & {
+};
+
+/**
+ * Describes the message trunkline.v1.RotateSigningKeyResponse.
+ * Use `create(RotateSigningKeyResponseSchema)` to create a new message.
+ */
+export const RotateSigningKeyResponseSchema: GenMessage<RotateSigningKeyResponse> = /*@__PURE__*/
+  messageDesc(file_trunkline_v1_admin, 14);
+
+/**
+ * @generated from message trunkline.v1.Project
+ */
+export type Project = Message<"trunkline.v1.Project"> & {
+  /**
+   * @generated from field: string name = 1;
+   */
+  name: string;
+
+  /**
+   * @generated from field: google.protobuf.Timestamp created_at = 2;
+   */
+  createdAt?: Timestamp | undefined;
+};
+
+/**
+ * Describes the message trunkline.v1.Project.
+ * Use `create(ProjectSchema)` to create a new message.
+ */
+export const ProjectSchema: GenMessage<Project> = /*@__PURE__*/
+  messageDesc(file_trunkline_v1_admin, 15);
+
+/**
+ * @generated from message trunkline.v1.CreateProjectRequest
+ */
+export type CreateProjectRequest = Message<"trunkline.v1.CreateProjectRequest"> & {
+  /**
+   * 1 to 256 bytes. A project that is there already is answered as it is.
+   *
+   * @generated from field: string name = 1;
+   */
+  name: string;
+};
+
+/**
+ * Describes the message trunkline.v1.CreateProjectRequest.
+ * Use `create(CreateProjectRequestSchema)` to create a new message.
+ */
+export const CreateProjectRequestSchema: GenMessage<CreateProjectRequest> = /*@__PURE__*/
+  messageDesc(file_trunkline_v1_admin, 16);
+
+/**
+ * @generated from message trunkline.v1.CreateProjectResponse
+ */
+export type CreateProjectResponse = Message<"trunkline.v1.CreateProjectResponse"> & {
+  /**
+   * @generated from field: trunkline.v1.Project project = 1;
+   */
+  project?: Project | undefined;
+};
+
+/**
+ * Describes the message trunkline.v1.CreateProjectResponse.
+ * Use `create(CreateProjectResponseSchema)` to create a new message.
+ */
+export const CreateProjectResponseSchema: GenMessage<CreateProjectResponse> = /*@__PURE__*/
+  messageDesc(file_trunkline_v1_admin, 17);
+
+/**
+ * @generated from message trunkline.v1.ListProjectsRequest
+ */
+export type ListProjectsRequest = Message<"trunkline.v1.ListProjectsRequest"> & {
+  /**
+   * 1 to 1,000. Default 100.
+   *
+   * @generated from field: uint32 page_size = 1;
+   */
+  pageSize: number;
+
+  /**
+   * `next_page_token` of the page before.
+   *
+   * @generated from field: string page_token = 2;
+   */
+  pageToken: string;
+};
+
+/**
+ * Describes the message trunkline.v1.ListProjectsRequest.
+ * Use `create(ListProjectsRequestSchema)` to create a new message.
+ */
+export const ListProjectsRequestSchema: GenMessage<ListProjectsRequest> = /*@__PURE__*/
+  messageDesc(file_trunkline_v1_admin, 18);
+
+/**
+ * @generated from message trunkline.v1.ListProjectsResponse
+ */
+export type ListProjectsResponse = Message<"trunkline.v1.ListProjectsResponse"> & {
+  /**
+   * @generated from field: repeated trunkline.v1.Project projects = 1;
+   */
+  projects: Project[];
+
+  /**
+   * Empty on the last page.
+   *
+   * @generated from field: string next_page_token = 2;
+   */
+  nextPageToken: string;
+};
+
+/**
+ * Describes the message trunkline.v1.ListProjectsResponse.
+ * Use `create(ListProjectsResponseSchema)` to create a new message.
+ */
+export const ListProjectsResponseSchema: GenMessage<ListProjectsResponse> = /*@__PURE__*/
+  messageDesc(file_trunkline_v1_admin, 19);
 
 /**
  * @generated from message trunkline.v1.ListWorkersRequest
@@ -284,7 +562,7 @@ export type ListWorkersRequest = Message<"trunkline.v1.ListWorkersRequest"> & {
  * Use `create(ListWorkersRequestSchema)` to create a new message.
  */
 export const ListWorkersRequestSchema: GenMessage<ListWorkersRequest> = /*@__PURE__*/
-  messageDesc(file_trunkline_v1_admin, 9);
+  messageDesc(file_trunkline_v1_admin, 20);
 
 /**
  * @generated from message trunkline.v1.WorkerInfo
@@ -335,7 +613,7 @@ export type WorkerInfo = Message<"trunkline.v1.WorkerInfo"> & {
  * Use `create(WorkerInfoSchema)` to create a new message.
  */
 export const WorkerInfoSchema: GenMessage<WorkerInfo> = /*@__PURE__*/
-  messageDesc(file_trunkline_v1_admin, 10);
+  messageDesc(file_trunkline_v1_admin, 21);
 
 /**
  * @generated from message trunkline.v1.ListWorkersResponse
@@ -359,7 +637,7 @@ export type ListWorkersResponse = Message<"trunkline.v1.ListWorkersResponse"> & 
  * Use `create(ListWorkersResponseSchema)` to create a new message.
  */
 export const ListWorkersResponseSchema: GenMessage<ListWorkersResponse> = /*@__PURE__*/
-  messageDesc(file_trunkline_v1_admin, 11);
+  messageDesc(file_trunkline_v1_admin, 22);
 
 /**
  * @generated from message trunkline.v1.GetStatsRequest
@@ -372,7 +650,7 @@ export type GetStatsRequest = Message<"trunkline.v1.GetStatsRequest"> & {
  * Use `create(GetStatsRequestSchema)` to create a new message.
  */
 export const GetStatsRequestSchema: GenMessage<GetStatsRequest> = /*@__PURE__*/
-  messageDesc(file_trunkline_v1_admin, 12);
+  messageDesc(file_trunkline_v1_admin, 23);
 
 /**
  * @generated from message trunkline.v1.ToolStats
@@ -410,7 +688,7 @@ export type ToolStats = Message<"trunkline.v1.ToolStats"> & {
  * Use `create(ToolStatsSchema)` to create a new message.
  */
 export const ToolStatsSchema: GenMessage<ToolStats> = /*@__PURE__*/
-  messageDesc(file_trunkline_v1_admin, 13);
+  messageDesc(file_trunkline_v1_admin, 24);
 
 /**
  * @generated from message trunkline.v1.GetStatsResponse
@@ -434,7 +712,7 @@ export type GetStatsResponse = Message<"trunkline.v1.GetStatsResponse"> & {
  * Use `create(GetStatsResponseSchema)` to create a new message.
  */
 export const GetStatsResponseSchema: GenMessage<GetStatsResponse> = /*@__PURE__*/
-  messageDesc(file_trunkline_v1_admin, 14);
+  messageDesc(file_trunkline_v1_admin, 25);
 
 /**
  * What a key may do.
@@ -512,7 +790,17 @@ export const AdminService: GenService<{
     output: typeof RevokeKeyResponseSchema;
   },
   /**
-   * Makes a signed token for one end user.
+   * Gives a key a new secret; the old one stays good for as long as is asked.
+   *
+   * @generated from rpc trunkline.v1.AdminService.RotateKey
+   */
+  rotateKey: {
+    methodKind: "unary";
+    input: typeof RotateKeyRequestSchema;
+    output: typeof RotateKeyResponseSchema;
+  },
+  /**
+   * Makes a signed token for one end user. Whoever holds an API key may grant what the key itself may do.
    *
    * @generated from rpc trunkline.v1.AdminService.CreateToken
    */
@@ -520,6 +808,46 @@ export const AdminService: GenService<{
     methodKind: "unary";
     input: typeof CreateTokenRequestSchema;
     output: typeof CreateTokenResponseSchema;
+  },
+  /**
+   * Makes one token useless, and ends its streams within 30 s.
+   *
+   * @generated from rpc trunkline.v1.AdminService.RevokeToken
+   */
+  revokeToken: {
+    methodKind: "unary";
+    input: typeof RevokeTokenRequestSchema;
+    output: typeof RevokeTokenResponseSchema;
+  },
+  /**
+   * Signs tokens with a new key from now on. Tokens of the old one are useless, at once or after as long as is asked.
+   *
+   * @generated from rpc trunkline.v1.AdminService.RotateSigningKey
+   */
+  rotateSigningKey: {
+    methodKind: "unary";
+    input: typeof RotateSigningKeyRequestSchema;
+    output: typeof RotateSigningKeyResponseSchema;
+  },
+  /**
+   * Makes a project. With the root key only.
+   *
+   * @generated from rpc trunkline.v1.AdminService.CreateProject
+   */
+  createProject: {
+    methodKind: "unary";
+    input: typeof CreateProjectRequestSchema;
+    output: typeof CreateProjectResponseSchema;
+  },
+  /**
+   * The server's projects. With the root key only.
+   *
+   * @generated from rpc trunkline.v1.AdminService.ListProjects
+   */
+  listProjects: {
+    methodKind: "unary";
+    input: typeof ListProjectsRequestSchema;
+    output: typeof ListProjectsResponseSchema;
   },
   /**
    * The workers that the server knows.

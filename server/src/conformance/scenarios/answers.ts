@@ -1,5 +1,6 @@
 import { FailureKind, type Failure } from "@trunkline/proto/model";
 import type { Answer, Claim } from "@trunkline/proto/worker";
+import { LIMITS } from "../../core/limits.js";
 import type { Kit } from "../kit.js";
 import { Mismatch, need, same, sameText } from "../mismatch.js";
 import type { PeerStream } from "../peer-stream.js";
@@ -54,7 +55,8 @@ export function resultOf({ claimId, outcome }: Answer): string {
   throw new Mismatch(`a result for ${claimId}`, came);
 }
 
-function failureOf({ claimId, outcome }: Answer): Failure {
+/** The failure of an answer. */
+export function failureOf({ claimId, outcome }: Answer): Failure {
   if (outcome.case === "failure") return outcome.value;
   throw new Mismatch(`a failure for ${claimId}`, outcome.case === undefined ? "no outcome" : "a result");
 }
@@ -76,7 +78,28 @@ async function failure(kit: Kit): Promise<void> {
     same("the failure's `retryable`", retryable, asked.retryable);
     stream.ack(claim);
   }
+  await largeData(kit, stream);
   await kit.goesOn(stream);
+}
+
+/** What JSON puts around a string. */
+const QUOTES = 2;
+
+/** Data up to the limit comes whole. More of it stays away, and takes neither the message nor `retryable` along. */
+async function largeData(kit: Kit, stream: PeerStream): Promise<void> {
+  for (const size of [LIMITS.failureDataBytes, LIMITS.failureDataBytes + 1]) {
+    const data = "x".repeat(size - QUOTES);
+    const claim = kit.claim("fail", JSON.stringify({ message: "all of it", data, retryable: true }));
+    stream.give(claim);
+    const { message, dataJson, retryable } = failureOf(await kit.answer(stream, claim));
+    const bytes = Buffer.byteLength(dataJson);
+    const fits = bytes <= LIMITS.failureDataBytes;
+    need(fits, `failure data of at most ${LIMITS.failureDataBytes} bytes`, `${bytes} bytes`);
+    if (size <= LIMITS.failureDataBytes) same("the bytes of the failure's data", bytes, size);
+    need(message.includes("all of it"), 'a message with "all of it" in it', JSON.stringify(message));
+    same("the failure's `retryable`", retryable, true);
+    stream.ack(claim);
+  }
 }
 
 /** Undefined when there is no data. */

@@ -1,6 +1,8 @@
+import { create, toBinary } from "@bufbuild/protobuf";
+import { WorkResponseSchema } from "@trunkline/proto/worker";
 import type { Kit } from "../kit.js";
 import { need, sameText } from "../mismatch.js";
-import { MAX_FRAME_BYTES } from "../peer-stream.js";
+import { MAX_FRAME_BYTES, type PeerStream } from "../peer-stream.js";
 import type { Scenario } from "../scenario.js";
 import { resultOf } from "./answers.js";
 
@@ -14,21 +16,24 @@ export const PAYLOADS: readonly Scenario[] = [
 
 const MEBIBYTE = 1024 * 1024;
 const QUOTES = 2;
+/** A text of so many bytes as JSON, quotes included. */
+const jsonOf = (bytes: number): string => `"${"x".repeat(bytes - QUOTES)}"`;
 /** What ten mebibytes may take, beside the usual patience. */
 const TRANSFER_MS = 10_000;
 
 async function bigPayloads(kit: Kit): Promise<void> {
   const stream = await kit.begin();
+  const granted = await largestFrame(kit, stream);
   const input = `"${"é".repeat((MEBIBYTE - QUOTES) / 2)}"`;
   const echo = kit.claim("echo", input);
   stream.give(echo);
   sameText("the result", resultOf(await kit.answer(stream, echo, TRANSFER_MS)), input);
   stream.ack(echo);
 
-  const result = `"${"x".repeat(MEBIBYTE - QUOTES)}"`;
+  const result = jsonOf(MEBIBYTE);
   const asked = `{"bytes":${MEBIBYTE - QUOTES}}`;
   const bigs = Array.from({ length: SLOTS - 1 }, () => kit.claim("big", asked));
-  await kit.until("a grant for the slot", () => stream.granted === 1);
+  await kit.until("a grant for the slot", () => stream.granted === granted + 1);
   const last = kit.claim("big", asked);
   stream.give(...bigs, last);
   for (const claim of [...bigs, last]) {
@@ -41,6 +46,23 @@ async function bigPayloads(kit: Kit): Promise<void> {
     `frames of at most ${MAX_FRAME_BYTES} bytes`,
     `one of ${largestBytes}`,
   );
+}
+
+/** Gives claims whose inputs fill a frame to its last byte; how many. */
+async function largestFrame(kit: Kit, stream: PeerStream): Promise<number> {
+  const claims = Array.from({ length: 3 }, () => kit.claim("echo", jsonOf(MEBIBYTE)));
+  const last = kit.claim("echo", jsonOf(MEBIBYTE / 2));
+  claims.push(last);
+  // What its length takes is the same for all lengths from here to a mebibyte.
+  const spare = MAX_FRAME_BYTES - toBinary(WorkResponseSchema, create(WorkResponseSchema, { claims })).length;
+  last.inputJson = jsonOf(MEBIBYTE / 2 + spare);
+  stream.give(...claims);
+  for (const claim of claims) {
+    sameText("the result", resultOf(await kit.answer(stream, claim, TRANSFER_MS)), claim.inputJson);
+    stream.ack(claim);
+  }
+  await kit.until("a grant for each slot", () => stream.granted === claims.length);
+  return claims.length;
 }
 
 const DEPTH = 200;

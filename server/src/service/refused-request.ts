@@ -1,0 +1,31 @@
+import type { DescMethod } from "@bufbuild/protobuf";
+import type { UniversalServerRequest } from "@connectrpc/connect/protocol";
+
+const JSON_TYPE = /^application\/json *(?:;|$)/i;
+const UNARY_PROTO = "application/proto";
+/** An empty message of gRPC, gRPC-Web and Connect's streams: no flags, no bytes. */
+const EMPTY_ENVELOPE = new Uint8Array(5);
+const ENCODINGS = ["content-encoding", "grpc-encoding", "connect-content-encoding"];
+
+/**
+ * The request with an empty message in place of its body, which is neither read nor decompressed: so it gets as far as
+ * the interceptor, which answers with the refusal in the words of whatever protocol it came in.
+ */
+export function withoutBody(request: UniversalServerRequest, method: DescMethod): UniversalServerRequest {
+  const header = new Headers(request.header);
+  for (const name of ENCODINGS) header.delete(name);
+  header.delete("content-length");
+  const type = header.get("content-type") ?? "";
+  return { ...request, header, body: only(emptyBody(type, method)) };
+}
+
+function emptyBody(type: string, { methodKind }: DescMethod): Uint8Array {
+  if (methodKind === "unary" && JSON_TYPE.test(type)) return new TextEncoder().encode("{}");
+  if (methodKind === "unary" && type.startsWith(UNARY_PROTO)) return new Uint8Array(0);
+  if (type.includes("json")) return new Uint8Array([0, 0, 0, 0, 2, ...new TextEncoder().encode("{}")]);
+  return EMPTY_ENVELOPE;
+}
+
+async function* only(bytes: Uint8Array): AsyncGenerator<Uint8Array, void, undefined> {
+  yield bytes;
+}
