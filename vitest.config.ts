@@ -32,11 +32,17 @@ export default defineConfig({
       ...(process.env["TRUNKLINE_FULL_SIZE"] === "1" ? [] : ["test/full-size/**"]),
       ...(process.env["TRUNKLINE_LONG"] === "1"
         ? []
-        : ["test/conformance/{broken,examples,sdk}.test.ts", "test/fault-run/smoke.test.ts"]),
+        : [
+            "test/conformance/{broken,demo-polyglot,examples,sdk}.test.ts",
+            "test/conformance/foreign-cases{,-tools}.test.ts",
+            "test/fault-run/smoke.test.ts",
+          ]),
     ],
     globalSetup: ["test/support/global-setup.ts"],
     pool: "forks",
     maxWorkers: 2,
+    // Workers in other languages are built and run in one folder each, by more than one of the long test files.
+    fileParallelism: process.env["TRUNKLINE_LONG"] !== "1",
     testTimeout: 30_000,
     hookTimeout: 60_000,
     reporters: report === "" ? ["default"] : ["default", ["json", { outputFile: report }]],

@@ -4,8 +4,11 @@ import { Calls } from "./calls.js";
 import { Drive } from "./drive.js";
 import { parseDuration, type Duration } from "./duration.js";
 import { TrunklineError } from "./errors.js";
+import { Keys } from "./keys.js";
+import { Projects } from "./projects.js";
 import { Runs } from "./runs.js";
 import { Tasks } from "./tasks.js";
+import { Tokens } from "./tokens.js";
 import { Toolsets } from "./toolsets.js";
 import { Endpoint, type EndpointOptions } from "./transport.js";
 import { Unary } from "./unary.js";
@@ -50,6 +53,12 @@ export class Trunkline {
   readonly calls: Calls;
   /** Deferred calls, for whoever holds their tokens. */
   readonly tasks: Tasks;
+  /** Tokens of end users. */
+  readonly tokens: Tokens;
+  /** API keys of the project. */
+  readonly keys: Keys;
+  /** Tenants of the server. */
+  readonly projects: Projects;
   readonly #endpoint: Endpoint;
   readonly #unary: Unary;
   readonly #drive: Drive;
@@ -80,6 +89,9 @@ export class Trunkline {
     this.runs = new Runs(this.#unary, this.#drive, this.calls);
     this.tasks = new Tasks(this.#unary);
     this.toolsets = new Toolsets(this.#unary);
+    this.tokens = new Tokens(this.#unary);
+    this.keys = new Keys(this.#unary);
+    this.projects = new Projects(this.#unary);
   }
 
   /** The server's address. */

@@ -1,19 +1,17 @@
 import { create } from "@bufbuild/protobuf";
 import { durationFromMs } from "@bufbuild/protobuf/wkt";
-import { ConnectError, createClient, type CallOptions, type Client } from "@connectrpc/connect";
+import { ConnectError, type CallOptions, type Client } from "@connectrpc/connect";
 import { CallService, DriveResponseSchema, type DriveResponse } from "@trunkline/proto/call";
 import { Health } from "@trunkline/proto/health";
 import { ProblemSchema, Reason, type Problem } from "@trunkline/proto/problem";
+import { BatchSender } from "./batch-sender.js";
 import type { DriveCarrier, DriveCarrierOwner, DriveItem, OpenItem } from "./drive-carrier.js";
-import { LIMITS } from "./limits.js";
-import type { Connection, Endpoint } from "./transport.js";
+import { ANSWER_MS, PollRequests, type PollRequestOptions } from "./poll-requests.js";
+import type { Endpoint } from "./transport.js";
 
 const INTERVAL_MS = 5_000;
-/** How long an answer may take beside what is waited for on purpose. */
-const ANSWER_MS = 10_000;
-/** Requests that open calls and are under way at once; while they are, the next ones gather. */
-const OPENING = 4;
-const BATCH_CALLS = 1_000;
+/** Calls of one request. */
+const WAIT_CALLS = 1_000;
 /** Calls that have a waiting request each, which is answered as soon as they end. */
 const WAITS = 16;
 const WAIT_MS = 30_000;
@@ -32,22 +30,23 @@ export class DrivePoll implements DriveCarrier {
   readonly delivers = false;
   readonly intervalMs = INTERVAL_MS;
   readonly #owner: DriveCarrierOwner;
-  readonly #connection: Connection;
+  readonly #requests: PollRequests;
   readonly #calls: Client<typeof CallService>;
-  readonly #requests = new Set<AbortController>();
-  #opens: OpenItem[] = [];
-  #opening = 0;
-  #openDue = false;
+  readonly #opens: BatchSender<OpenItem>;
   /** Calls that wait for a request of their own. */
   readonly #watched = new Set<string>();
   #looking = false;
   readonly #waits = new Map<string, AbortController>();
-  #over = false;
 
   constructor(endpoint: Endpoint, owner: DriveCarrierOwner) {
     this.#owner = owner;
-    this.#connection = endpoint.plain();
-    this.#calls = createClient(CallService, this.#connection.transport);
+    this.#requests = new PollRequests(endpoint.plain());
+    this.#calls = this.#requests.client(CallService);
+    this.#opens = new BatchSender<OpenItem>({
+      goTogether: (first, { open }) => open.runId === first.open.runId,
+      isWanted: ({ withdrawn }) => !withdrawn,
+      send: (batch) => this.#open(batch),
+    });
     // In the next turn, when whoever made it knows it.
     setImmediate(() => void this.#greet());
   }
@@ -58,13 +57,7 @@ export class DrivePoll implements DriveCarrier {
       this.#waitOn();
       return;
     }
-    this.#opens.push(item);
-    if (this.#openDue) return;
-    this.#openDue = true;
-    setImmediate(() => {
-      this.#openDue = false;
-      this.#openReady();
-    });
+    this.#opens.add(item);
   }
 
   /** A process may end while nobody waits: then no request is under way either. */
@@ -83,42 +76,14 @@ export class DrivePoll implements DriveCarrier {
 
   /** Looks whether the server is there. */
   async #greet(): Promise<void> {
-    const health = createClient(Health, this.#connection.transport);
+    const health = this.#requests.client(Health);
     const answer = await this.#ask((options) => health.check({}, options));
     if (answer !== undefined) this.#owner.onWelcome(this);
   }
 
-  #openReady(): void {
-    while (this.#opening < OPENING && !this.#over) {
-      const batch = this.#takeBatch();
-      const [first] = batch;
-      if (first === undefined) return;
-      this.#opening++;
-      void this.#open(first.open.runId, batch).then(() => {
-        this.#opening--;
-        this.#openReady();
-      });
-    }
-  }
-
-  /** The oldest open, and what else goes with it: others of its run, up to a frame's size. */
-  #takeBatch(): OpenItem[] {
-    const batch: OpenItem[] = [];
-    const rest: OpenItem[] = [];
-    let bytes = 0;
-    for (const item of this.#opens) {
-      if (item.withdrawn) continue;
-      const fits = bytes + item.bytes <= LIMITS.frameTargetBytes && batch.length < BATCH_CALLS;
-      const goes = batch.length === 0 || (fits && item.open.runId === batch[0]?.open.runId);
-      (goes ? batch : rest).push(item);
-      if (goes) bytes += item.bytes;
-    }
-    this.#opens = rest;
-    return batch;
-  }
-
-  async #open(runId: string, batch: readonly OpenItem[]): Promise<void> {
+  async #open(batch: readonly OpenItem[]): Promise<void> {
     for (const item of batch) item.sent = true;
+    const runId = batch[0]?.open.runId ?? "";
     const calls = batch.flatMap(({ open }) => open.call ?? []);
     const frame = create(DriveResponseSchema);
     const response = await this.#ask(
@@ -137,7 +102,7 @@ export class DrivePoll implements DriveCarrier {
 
   #waitOn(): void {
     for (const callId of this.#watched) {
-      if (this.#waits.size >= WAITS || this.#over) break;
+      if (this.#waits.size >= WAITS || this.#requests.over) break;
       this.#watched.delete(callId);
       if (this.#owner.isAwaited(callId)) void this.#wait(callId);
     }
@@ -160,7 +125,7 @@ export class DrivePoll implements DriveCarrier {
     this.#looking = true;
     const wanted = [...this.#watched].filter((callId) => this.#owner.isAwaited(callId));
     const [first = ""] = wanted;
-    const calls = wanted.filter((callId) => runOf(callId) === runOf(first)).slice(0, BATCH_CALLS);
+    const calls = wanted.filter((callId) => runOf(callId) === runOf(first)).slice(0, WAIT_CALLS);
     const frame = calls.length === 0 ? undefined : await this.#waitFor(calls, LOOK_MS);
     this.#looking = false;
     for (const callId of this.#watched) if (!this.#owner.isAwaited(callId)) this.#watched.delete(callId);
@@ -201,37 +166,27 @@ export class DrivePoll implements DriveCarrier {
   async #ask<T>(
     request: (options: CallOptions) => Promise<T>,
     refused: (problem: Problem) => void = () => undefined,
-    {
-      timeoutMs = ANSWER_MS,
-      own = new AbortController(),
-    }: { readonly timeoutMs?: number; readonly own?: AbortController | undefined } = {},
+    options?: PollRequestOptions,
   ): Promise<T | undefined> {
-    this.#requests.add(own);
     try {
-      const response = await request({ signal: own.signal, timeoutMs });
-      return this.#over ? undefined : response;
+      return await this.#requests.send(request, options);
     } catch (thrown) {
-      if (own.signal.aborted) return undefined;
       const [problem] = ConnectError.from(thrown).findDetails(ProblemSchema);
       if (problem === undefined || OF_THE_WAY.has(problem.reason)) this.#finish(thrown);
       else refused(problem);
       return undefined;
-    } finally {
-      this.#requests.delete(own);
     }
   }
 
   #tell(frame: DriveResponse): void {
-    const { opened, refused, outcomes, unwatched } = frame;
-    if (this.#over || opened.length + refused.length + outcomes.length + unwatched.length === 0) return;
-    this.#owner.onFrame(this, frame);
+    // An empty one says that the server is there, and takes the credential.
+    if (!this.#requests.over) this.#owner.onFrame(this, frame);
   }
 
   #finish(cause: unknown): void {
-    if (this.#over) return;
-    this.#over = true;
-    for (const request of this.#requests) request.abort();
-    this.#connection.abort();
+    if (this.#requests.over) return;
+    this.#opens.end();
+    this.#requests.end();
     this.#owner.onEnd(this, cause);
   }
 }

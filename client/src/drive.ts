@@ -9,12 +9,13 @@ import {
 import type { Outcome as WireOutcome } from "@trunkline/proto/model";
 import { abortReason, onAbort } from "./abort.js";
 import { outcomeFromWire, type Outcome } from "./call.js";
+import { Refusals } from "./credential.js";
 import type { DriveCarrier, DriveCarrierOwner, OpenItem } from "./drive-carrier.js";
 import { DrivePoll } from "./drive-poll.js";
 import { DriveStream } from "./drive-stream.js";
 import { TrunklineError } from "./errors.js";
 import { orderedKeys } from "./ordered-keys.js";
-import { errorFromProblem, errorFromRpc, isRefusedCredential, isTransient, isUnsendable } from "./problem.js";
+import { errorFromProblem, errorFromRpc, isTransient, isUnsendable } from "./problem.js";
 import { TROUBLE_MS } from "./reconnect.js";
 import { StreamKeeper } from "./stream-keeper.js";
 import type { Endpoint } from "./transport.js";
@@ -74,6 +75,7 @@ export class Drive implements DriveCarrierOwner, WatchPort {
   readonly #unserved = new Set<string>();
   readonly #newKey = orderedKeys("sdk");
   readonly #forgetRoute: () => void;
+  readonly #refusals: Refusals;
   #keeper: StreamKeeper<DriveCarrier>;
   #intervalMs = SPREAD_MS;
   #requests = 0;
@@ -86,6 +88,7 @@ export class Drive implements DriveCarrierOwner, WatchPort {
   constructor(endpoint: Endpoint, host: DriveHost) {
     this.#endpoint = endpoint;
     this.#host = host;
+    this.#refusals = new Refusals(endpoint.renewsKey);
     this.#keeper = this.#makeKeeper();
     this.#forgetRoute = endpoint.route.onRetry(() => {
       if (this.#keeper.active instanceof DrivePoll) this.#keeper.tryAnother();
@@ -163,6 +166,7 @@ export class Drive implements DriveCarrierOwner, WatchPort {
   }
 
   onFrame(carrier: DriveCarrier, frame: DriveResponse): void {
+    this.#refusals.accepted();
     for (const opened of frame.opened) this.#onOpened(carrier, opened);
     for (const { request, problem } of frame.refused) {
       const error = problem === undefined ? unexplained() : errorFromProblem(problem);
@@ -281,7 +285,7 @@ export class Drive implements DriveCarrierOwner, WatchPort {
         if (error.reason === "FRAME_TOO_LARGE" || error.reason === "LIMIT_EXCEEDED") this.#dropLargest(error);
         return error;
       },
-      isFatal: isRefusedCredential,
+      isFatal: (error) => this.#refusals.isFinal(error),
       onFatal: (error) => {
         // What is asked next may be asked with a key that was put right meanwhile.
         this.#keeper = this.#makeKeeper();

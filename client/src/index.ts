@@ -10,6 +10,7 @@ export { CALL_STATES } from "./call.js";
 export { CallHandle, type OutcomeOptions } from "./call-handle.js";
 export { type CallFilter, type Calls, type Settlement } from "./calls.js";
 export { Trunkline, type TrunklineOptions } from "./client.js";
+export { type KeySource } from "./credential.js";
 export { type DeferOptions, type Deferred, type ToolContext } from "./context.js";
 export { formatDuration, parseDuration, type Duration } from "./duration.js";
 export {
@@ -25,12 +26,23 @@ export {
 } from "./errors.js";
 export { type CallInfo, type ToolHandler } from "./handler.js";
 export { rawJson, type RawJson } from "./json.js";
+export {
+  type KeyFilter,
+  type KeyInfo,
+  type KeyOptions,
+  type Keys,
+  type NewKey,
+  type RotateOptions,
+} from "./keys.js";
 export { Page, type PageOptions } from "./page.js";
 export { type Policy, type PolicyMode } from "./policy.js";
+export { type Project, type ProjectChoice, type Projects } from "./projects.js";
 export { Run, type OpenOptions } from "./run.js";
 export { type TransportMode } from "./route.js";
 export { type RunFilter, type RunInfo, type RunOptions, type Runs, type RunState } from "./runs.js";
+export { type KeyScope, type TokenScope } from "./scopes.js";
 export { type Task, type TaskFailure, type Tasks } from "./tasks.js";
+export { type NewToken, type TokenOptions, type Tokens } from "./tokens.js";
 export { type ToolProxy } from "./tools-proxy.js";
 export { type ToolDeclaration, type ToolDeclarations, type Toolset, type Toolsets } from "./toolsets.js";
 export { DEFAULT_URL, type EndpointOptions } from "./transport.js";

@@ -1,8 +1,9 @@
 import type { ClientHttp2Session, ClientHttp2Stream, SecureClientSessionOptions } from "node:http2";
 import { inspect } from "node:util";
-import { createClient, type Interceptor, type Transport } from "@connectrpc/connect";
+import { Code, ConnectError, createClient, type Interceptor, type Transport } from "@connectrpc/connect";
 import { createGrpcTransport, Http2SessionManager } from "@connectrpc/connect-node";
 import { Health, HealthCheckResponse_ServingStatus as Serving } from "@trunkline/proto/health";
+import { authorize, checkKey, type KeySource } from "./credential.js";
 import { TrunklineError } from "./errors.js";
 import { plainConnection } from "./plain-connection.js";
 import { checkMode, Route, type Patience, type TransportMode } from "./route.js";
@@ -14,8 +15,14 @@ export const DEFAULT_URL = "http://127.0.0.1:7788";
 export interface EndpointOptions {
   /** `http://` (h2c) or `https://`, host and port. Default: `TRUNKLINE_URL`, else http://127.0.0.1:7788. */
   readonly url?: string | undefined;
-  /** An API key or an end user's token. Default: `TRUNKLINE_KEY`, else none. It is never shown. */
-  readonly key?: string | undefined;
+  /**
+   * An API key or an end user's token. Default: `TRUNKLINE_KEY`, else none. It is never shown.
+   *
+   * A function is asked for it before each request and each stream, so that tokens may be short-lived; keep what it
+   * gives for a while there. Where the server refuses that, the function is asked once more. What it throws counts as
+   * an outage, after which it is asked again, unless it is a `TrunklineError` UNAUTHENTICATED or PERMISSION_DENIED.
+   */
+  readonly key?: KeySource | undefined;
   /** For `https://`: a private CA, a client certificate. Default: what Node trusts. */
   readonly tls?: SecureClientSessionOptions | undefined;
   /**
@@ -57,6 +64,8 @@ export class Endpoint {
   readonly url: string;
   /** By which way it is reached. */
   readonly route: Route;
+  /** Whether there is another key to be had where one is refused. */
+  readonly renewsKey: boolean;
   readonly #interceptors: Interceptor[];
   readonly #tls: SecureClientSessionOptions | undefined;
 
@@ -70,8 +79,9 @@ export class Endpoint {
     patience: Patience = {},
   ) {
     this.url = checkUrl(options.url ?? fromEnvironment("TRUNKLINE_URL") ?? DEFAULT_URL);
-    const key = checkKey(options.key ?? fromEnvironment("TRUNKLINE_KEY"));
-    this.#interceptors = key === undefined ? [] : [authorize(key)];
+    const key = options.key ?? fromEnvironment("TRUNKLINE_KEY");
+    this.#interceptors = key === undefined ? [] : [authorize(checkKey(key))];
+    this.renewsKey = typeof key === "function";
     this.#tls = options.tls;
     this.route = new Route({
       mode: checkMode(options.transport),
@@ -180,14 +190,22 @@ function failWhenReset(stream: ClientHttp2Stream): void {
 class StreamSession extends QuietSession {
   #connection: ClientHttp2Session | undefined;
   #keepAlive = true;
+  #dropped = false;
 
   override async request(
     ...parameters: Parameters<Http2SessionManager["request"]>
   ): Promise<ClientHttp2Stream> {
+    // A stream whose key came too late would connect anew.
+    if (this.#dropped) throw new ConnectError("the connection was dropped", Code.Canceled);
     const stream = await super.request(...parameters);
     this.#connection = connectionOf(stream);
     this.#apply();
     return stream;
+  }
+
+  override abort(reason?: Error): void {
+    this.#dropped = true;
+    super.abort(reason);
   }
 
   keepAlive(on: boolean): void {
@@ -206,13 +224,6 @@ class StreamSession extends QuietSession {
 /** Node's types leave out that a client's stream has a client's session. */
 function connectionOf(stream: ClientHttp2Stream): ClientHttp2Session | undefined {
   return stream.session as ClientHttp2Session | undefined;
-}
-
-function authorize(key: string): Interceptor {
-  return (next) => (request) => {
-    request.header.set("authorization", `Bearer ${key}`);
-    return next(request);
-  };
 }
 
 /** An empty variable is how a shell says "none". */
@@ -241,20 +252,4 @@ function checkUrl(given: string): string {
     });
   }
   return url.origin + url.pathname.replace(/\/+$/, "");
-}
-
-function checkKey(key: string | undefined): string | undefined {
-  if (key === undefined) return undefined;
-  // What comes from JavaScript may be anything.
-  const given: unknown = key;
-  const at = typeof given === "string" ? given.search(/[^\x21-\x7e]/) : 0;
-  if (at === -1 && key !== "") return key;
-  // The key itself stays out of the message.
-  const why =
-    key === ""
-      ? "it is empty"
-      : `character ${at + 1} is a space, a control character (a trailing newline?) or not ASCII`;
-  throw new TrunklineError("INVALID_FIELD", `key: ${why}; allowed are visible ASCII characters`, {
-    metadata: { field: "key" },
-  });
 }

@@ -1,14 +1,16 @@
 import type { CallOptions } from "@connectrpc/connect";
 import { Code, ConnectError, createClient, type Client, type Transport } from "@connectrpc/connect";
+import { AdminService } from "@trunkline/proto/admin";
 import { CallService } from "@trunkline/proto/call";
 import { RunService } from "@trunkline/proto/run";
 import { TaskService } from "@trunkline/proto/task";
 import { ToolsetService } from "@trunkline/proto/toolset";
 import { abortReason, onAbort, pause } from "./abort.js";
 import { checkSignal } from "./argument.js";
+import { Refusals } from "./credential.js";
 import { formatDuration } from "./duration.js";
 import { TrunklineError } from "./errors.js";
-import { errorFromRpc, isTransient } from "./problem.js";
+import { errorFromRpc, isRefusedCredential, isTransient } from "./problem.js";
 import { Backoff, TROUBLE_MS } from "./reconnect.js";
 import type { Way } from "./route.js";
 import type { Endpoint } from "./transport.js";
@@ -28,6 +30,7 @@ export interface RequestOptions {
 
 /** The services, by one transport. */
 interface Clients {
+  readonly admin: Client<typeof AdminService>;
   readonly calls: Client<typeof CallService>;
   readonly runs: Client<typeof RunService>;
   readonly tasks: Client<typeof TaskService>;
@@ -62,6 +65,10 @@ export class Unary {
     const [stream, poll] = [endpoint.shared(), endpoint.plain()];
     this.#connections = { stream, poll };
     this.#clients = { stream: clientsOf(stream.transport), poll: clientsOf(poll.transport) };
+  }
+
+  get admin(): Client<typeof AdminService> {
+    return this.#clients[this.#endpoint.route.way].admin;
   }
 
   get calls(): Client<typeof CallService> {
@@ -106,7 +113,8 @@ export class Unary {
     const giveUpAt = performance.now() + retryForMs;
     const callOptions: CallOptions = { timeoutMs: TRY_MS + waitMs, ...(signal && { signal }) };
     const closing = this.#closing.signal;
-    const { route, url } = this.#endpoint;
+    const { route, url, renewsKey } = this.#endpoint;
+    const refusals = new Refusals(renewsKey);
     for (;;) {
       closing.throwIfAborted();
       const [way, begunAt] = [route.way, performance.now()];
@@ -122,6 +130,7 @@ export class Unary {
         if (way === "stream" && ConnectError.from(thrown).code !== Code.DeadlineExceeded)
           route.failed("request", thrown, begunAt);
         const error = errorFromRpc(thrown, url);
+        if (isRefusedCredential(error) && !refusals.isFinal(error)) continue;
         const transient = isTransient(thrown);
         if (!transient) this.#told = false;
         const pauseMs = error.retryAfterMs ?? backoff.next();
@@ -147,6 +156,7 @@ export class Unary {
 
 function clientsOf(transport: Transport): Clients {
   return {
+    admin: createClient(AdminService, transport),
     calls: createClient(CallService, transport),
     runs: createClient(RunService, transport),
     tasks: createClient(TaskService, transport),

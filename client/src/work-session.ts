@@ -2,11 +2,12 @@ import { randomBytes, randomUUID } from "node:crypto";
 import type { MessageInitShape } from "@bufbuild/protobuf";
 import type { Claim, HeartbeatSchema, HelloSchema, Welcome, WorkResponse } from "@trunkline/proto/worker";
 import { Claims } from "./claims.js";
+import { Refusals } from "./credential.js";
 import { TrunklineError } from "./errors.js";
 import type { HandlerPort } from "./handler.js";
 import type { HeldClaim } from "./held-claim.js";
 import { Parting } from "./parting.js";
-import { errorFromRpc, isRefusedCredential } from "./problem.js";
+import { errorFromRpc } from "./problem.js";
 import { StreamKeeper } from "./stream-keeper.js";
 import type { Endpoint } from "./transport.js";
 import { VERSION } from "./version.js";
@@ -57,6 +58,7 @@ export class WorkSession implements WorkCarrierOwner {
   readonly #keeper: StreamKeeper<WorkCarrier>;
   readonly #parting: Parting;
   readonly #watch: StatusWatch;
+  readonly #refusals: Refusals;
   readonly #forgetRoute: () => void;
   #hellos = 0;
   #draining = false;
@@ -69,6 +71,7 @@ export class WorkSession implements WorkCarrierOwner {
     this.#endpoint = endpoint;
     this.#options = options;
     this.#host = host;
+    this.#refusals = new Refusals(endpoint.renewsKey);
     this.#claims = this.#makeClaims();
     this.#watch = new StatusWatch((status) => host.onStatus(status));
     this.#parting = new Parting(
@@ -80,7 +83,7 @@ export class WorkSession implements WorkCarrierOwner {
       spreadMs: () => this.#watch.intervalMs,
       wanted: () => !this.#over,
       explain: (cause) => this.#explain(cause),
-      isFatal: isRefusedCredential,
+      isFatal: (error) => this.#refusals.isFinal(error),
       onFatal: (error) => {
         this.#refused = error;
         this.abandon(error);
@@ -159,6 +162,7 @@ export class WorkSession implements WorkCarrierOwner {
   onWelcome(carrier: WorkCarrier, welcome: Welcome): void {
     const { book, outbox } = this.#claims;
     this.#keeper.welcomed(carrier);
+    this.#refusals.accepted();
     this.#watch.attached(carrier.intervalMs);
     if (welcome.maxResultBytes > 0) this.#claims.maxResultBytes = welcome.maxResultBytes;
     for (const { claimId, standing } of welcome.verdicts) this.#claims.judge(claimId, standing);

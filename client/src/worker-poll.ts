@@ -1,6 +1,6 @@
 import { create } from "@bufbuild/protobuf";
 import { durationFromMs, durationMs } from "@bufbuild/protobuf/wkt";
-import { createClient, type CallOptions, type Client } from "@connectrpc/connect";
+import type { CallOptions, Client } from "@connectrpc/connect";
 import {
   HelloSchema,
   WorkerService,
@@ -9,24 +9,20 @@ import {
   type ClaimCallsResponse,
   type WorkResponse,
 } from "@trunkline/proto/worker";
+import { BatchSender } from "./batch-sender.js";
 import { LIMITS } from "./limits.js";
 import type { OutboxItem } from "./outbox.js";
-import type { Connection, Endpoint } from "./transport.js";
+import { ANSWER_MS, PollRequests, type PollRequestOptions } from "./poll-requests.js";
+import type { Endpoint } from "./transport.js";
 import type { WorkCarrier, WorkCarrierOwner } from "./work-carrier.js";
 
 /** The interval when a server names none. */
 const DEFAULT_INTERVAL_MS = 5_000;
-/** How long an answer may take beside what is waited for on purpose. */
-const ANSWER_MS = 10_000;
 /** Heartbeats that are not answered for so many intervals mean that the server is away. */
 const SILENT_INTERVALS = 3;
 const LEAST_BEAT_MS = 2_000;
 /** A poll costs a hello: slots that become free one soon after the other go into one. */
 const GATHER_MS = 5;
-/** Requests with items of the outbox that are under way at once; while they are, the next ones gather. */
-const SENDING = 4;
-/** Items of one request. */
-const BATCH_ITEMS = 1_000;
 
 /**
  * A worker's session carried by single requests: one that waits for claims, heartbeats while any is held, and the
@@ -34,31 +30,34 @@ const BATCH_ITEMS = 1_000;
  */
 export class WorkPoll implements WorkCarrier {
   readonly #owner: WorkCarrierOwner;
-  readonly #connection: Connection;
+  readonly #requests: PollRequests;
   readonly #client: Client<typeof WorkerService>;
+  readonly #outbox: BatchSender<OutboxItem>;
   readonly #waitMs: number;
-  readonly #requests = new Set<AbortController>();
   readonly #named = new Set<string>();
   /** Who sends: the session and its process, as every request says. */
   #who = { sessionId: "", nonce: "" };
   intervalMs = DEFAULT_INTERVAL_MS;
-  #queue: OutboxItem[] = [];
-  #sending = 0;
-  #sendDue = false;
   #polling: AbortController | undefined;
   #beating = false;
   #beatDue = false;
   #timer: NodeJS.Timeout | undefined;
   #gathering: NodeJS.Timeout | undefined;
   #draining = false;
-  #over = false;
 
   /** @param waitMs how long one request waits for claims */
   constructor(endpoint: Endpoint, owner: WorkCarrierOwner, waitMs: number) {
     this.#owner = owner;
     this.#waitMs = waitMs;
-    this.#connection = endpoint.plain();
-    this.#client = createClient(WorkerService, this.#connection.transport);
+    this.#requests = new PollRequests(endpoint.plain());
+    this.#client = this.#requests.client(WorkerService);
+    this.#outbox = new BatchSender<OutboxItem>({
+      goTogether: (first, { kind }) => kind === first.kind && kind !== "deferral",
+      send: async (batch) => {
+        const acks = await this.#sendBatch(batch);
+        if (acks !== undefined) this.#tell({ acks });
+      },
+    });
     // In the next turn, when whoever made it knows it. The first request waits for nothing: its welcome is wanted.
     setImmediate(() => void this.#poll(0));
   }
@@ -69,17 +68,11 @@ export class WorkPoll implements WorkCarrier {
 
   /** A heartbeat that names the claim says so. */
   accept(): void {
-    this.heartbeat();
+    void 0;
   }
 
   send(item: OutboxItem): void {
-    this.#queue.push(item);
-    if (this.#sendDue) return;
-    this.#sendDue = true;
-    setImmediate(() => {
-      this.#sendDue = false;
-      this.#sendReady();
-    });
+    this.#outbox.add(item);
   }
 
   grant(): void {
@@ -94,7 +87,7 @@ export class WorkPoll implements WorkCarrier {
 
   /** The request that waits is given up; another, without slots, has the server take back what came for it. */
   drain(): void {
-    if (this.#draining || this.#over) return;
+    if (this.#draining || this.#requests.over) return;
     this.#draining = true;
     this.#polling?.abort();
     this.#polling = undefined;
@@ -104,7 +97,7 @@ export class WorkPoll implements WorkCarrier {
   }
 
   flush(): void {
-    if (!this.#beatDue || this.#beating || this.#over) return;
+    if (!this.#beatDue || this.#beating || this.#requests.over) return;
     this.#beatDue = false;
     void this.#beat();
   }
@@ -135,7 +128,7 @@ export class WorkPoll implements WorkCarrier {
   }
 
   async #poll(waitMs: number): Promise<void> {
-    if (this.#polling !== undefined || this.#over) return;
+    if (this.#polling !== undefined || this.#requests.over) return;
     const polling = (this.#polling = new AbortController());
     const response = await this.#askClaims(waitMs, polling);
     if (this.#polling === polling) this.#polling = undefined;
@@ -151,7 +144,10 @@ export class WorkPoll implements WorkCarrier {
     this.#who = { sessionId, nonce };
     for (const { claimId } of claims) this.#named.add(claimId);
     const request = { hello, wait: durationFromMs(waitMs) };
-    return this.#ask((options) => this.#client.claimCalls(request, options), waitMs + ANSWER_MS, own);
+    return this.#ask((options) => this.#client.claimCalls(request, options), {
+      timeoutMs: waitMs + ANSWER_MS,
+      own,
+    });
   }
 
   #welcome({ welcome }: ClaimCallsResponse): void {
@@ -171,41 +167,13 @@ export class WorkPoll implements WorkCarrier {
     this.#beating = true;
     const { progress = [] } = this.#owner.buildHeartbeat();
     const request = { ...this.#who, claims: this.#owner.named(), progress };
-    const patienceMs = Math.min(Math.max(SILENT_INTERVALS * this.intervalMs, LEAST_BEAT_MS), ANSWER_MS);
-    const response = await this.#ask((options) => this.#client.heartbeat(request, options), patienceMs);
+    const timeoutMs = Math.min(Math.max(SILENT_INTERVALS * this.intervalMs, LEAST_BEAT_MS), ANSWER_MS);
+    const response = await this.#ask((options) => this.#client.heartbeat(request, options), { timeoutMs });
     this.#beating = false;
     if (response === undefined) return;
     const { confirmed, lost } = response;
     this.#tell({ confirmed, heartbeatAck: { $typeName: "trunkline.v1.HeartbeatAck", lost } });
     this.flush();
-  }
-
-  #sendReady(): void {
-    while (this.#queue.length > 0 && this.#sending < SENDING && !this.#over) {
-      this.#sending++;
-      void this.#sendBatch(this.#takeBatch()).then((acks) => {
-        this.#sending--;
-        if (acks === undefined) return;
-        this.#tell({ acks });
-        this.#sendReady();
-      });
-    }
-  }
-
-  /** The oldest item, and what else goes with it: others of its kind, up to a frame's size. */
-  #takeBatch(): OutboxItem[] {
-    const batch: OutboxItem[] = [];
-    const rest: OutboxItem[] = [];
-    let bytes = 0;
-    for (const item of this.#queue) {
-      const isFirst = batch.length === 0;
-      const fits = bytes + item.bytes <= LIMITS.frameTargetBytes && batch.length < BATCH_ITEMS;
-      const goes = isFirst || (fits && item.kind === batch[0]?.kind && item.kind !== "deferral");
-      (goes ? batch : rest).push(item);
-      if (goes) bytes += item.bytes;
-    }
-    this.#queue = rest;
-    return batch;
   }
 
   async #sendBatch(batch: readonly OutboxItem[]): Promise<Ack[] | undefined> {
@@ -237,25 +205,14 @@ export class WorkPoll implements WorkCarrier {
   /** Sends a request; undefined when it came to nothing, or this carrier has ended meanwhile. */
   async #ask<T>(
     request: (options: CallOptions) => Promise<T>,
-    timeoutMs = ANSWER_MS,
-    own = new AbortController(),
+    options?: PollRequestOptions,
   ): Promise<T | undefined> {
-    if (this.#hasEnded()) return undefined;
-    this.#requests.add(own);
     try {
-      const response = await request({ signal: own.signal, timeoutMs });
-      return this.#hasEnded() ? undefined : response;
+      return await this.#requests.send(request, options);
     } catch (cause) {
-      if (!own.signal.aborted) this.#finish(cause);
+      this.#finish(cause);
       return undefined;
-    } finally {
-      this.#requests.delete(own);
     }
-  }
-
-  /** Looked at anew after every wait. */
-  #hasEnded(): boolean {
-    return this.#over;
   }
 
   #tell(said: Partial<WorkResponse>): void {
@@ -263,12 +220,11 @@ export class WorkPoll implements WorkCarrier {
   }
 
   #finish(cause: unknown): void {
-    if (this.#over) return;
-    this.#over = true;
+    if (this.#requests.over) return;
     clearInterval(this.#timer);
     clearTimeout(this.#gathering);
-    for (const request of this.#requests) request.abort();
-    this.#connection.abort();
+    this.#outbox.end();
+    this.#requests.end();
     this.#owner.onEnd(this, cause);
   }
 }

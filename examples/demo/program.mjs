@@ -15,7 +15,7 @@ const KEPT_LINES = 40;
  * @property {NodeJS.Signals | null} signal
  */
 
-/** A Node program in a process of its own. */
+/** A program in a process of its own. */
 export class Program {
   #child;
   #ending = false;
@@ -26,7 +26,7 @@ export class Program {
 
   /**
    * @param {string} name
-   * @param {string[]} args The program's file and its arguments.
+   * @param {readonly string[]} argv The program's file and its arguments.
    * @param {object} options
    * @param {NodeJS.ProcessEnv} options.env
    * @param {string} options.cwd
@@ -34,10 +34,11 @@ export class Program {
    * @param {(line: string) => void} [options.onResult] A line of standard output. Default: kept for `result`.
    * @param {(end: End) => void} options.onSurprise It ended although nobody asked it to.
    */
-  constructor(name, args, { env, cwd, onNote, onResult, onSurprise }) {
+  constructor(name, argv, { env, cwd, onNote, onResult, onSurprise }) {
     this.name = name;
     // In a group of its own, so that Ctrl-C reaches the demo alone, which then stops everything in order.
-    this.#child = spawn(process.execPath, args, { env, cwd, detached: true, stdio: "pipe" });
+    const [file = "", ...args] = argv;
+    this.#child = spawn(file, args, { env, cwd, detached: true, stdio: "pipe" });
     /** @type {Promise<End>} */
     this.ended = once(this.#child, "close").then(
       ([status, signal]) => ({ status, signal }),
@@ -55,6 +56,11 @@ export class Program {
 
   get pid() {
     return this.#child.pid ?? 0;
+  }
+
+  /** Whether it has not ended. */
+  get runs() {
+    return this.#child.exitCode === null && this.#child.signalCode === null;
   }
 
   /** The last lines that it wrote, for when something went wrong. */
@@ -115,7 +121,7 @@ export class Program {
    * @param {number} target A process, or less than 0: a group.
    */
   #signal(signal, target) {
-    if (target === 0 || this.#child.exitCode !== null || this.#child.signalCode !== null) return;
+    if (target === 0 || !this.runs) return;
     process.kill(target, signal);
   }
 

@@ -1,18 +1,22 @@
 /**
- * The demo: `npm run demo`. Plays the story, checks every promise of it, and clears everything away, also
- * when it fails or is interrupted. Status 0: every promise was kept; 1: one was not; 128 and more: interrupted.
+ * The demo: `npm run demo`, and with workers in other languages `npm run demo -- --workers python,go`. Plays the story, checks every promise of it, and clears everything away, also
+ * when it fails or is interrupted. Status 0: every promise was kept; 1: one was not; 2: it was called wrongly;
+ * 128 and more: interrupted.
  */
 import { readBooks } from "./cast.mjs";
+import { readOptions, USAGE, UsageError } from "./options.mjs";
 import { Promises } from "./promises.mjs";
 import { Stage } from "./stage.mjs";
 import { STORY } from "./story.mjs";
 import { formatTime, Terminal, wantsColours } from "./terminal.mjs";
+import { CastingError, Troupe } from "./troupe.mjs";
 
 /** It takes about 10 s; a machine that needs longer than this is stuck. */
 const { DEMO_TIMEOUT_MS = "180000" } = process.env;
 
 const SIGNALS = /** @type {const} */ ({ SIGHUP: 129, SIGINT: 130, SIGTERM: 143 });
 
+const troupe = castTroupe();
 const startedAt = performance.now();
 const terminal = new Terminal(
   (text) => process.stdout.write(text),
@@ -37,7 +41,7 @@ const timer = setTimeout(
   Number(DEMO_TIMEOUT_MS),
 );
 
-const stage = await Stage.build(terminal, story);
+const stage = await Stage.build(terminal, troupe, story);
 try {
   await play();
 } catch (error) {
@@ -51,6 +55,21 @@ if (interrupted === undefined) promises.summarize(formatTime(performance.now() -
 const status = interrupted ?? (promises.allKept ? 0 : 1);
 if (status !== 0) process.exitCode = status;
 
+/** Who plays; where that cannot be, or help was wanted, the demo ends here. */
+function castTroupe() {
+  try {
+    const { help, workers } = readOptions(process.argv.slice(2));
+    if (!help) return new Troupe(workers);
+    console.log(USAGE);
+    return process.exit(0);
+  } catch (error) {
+    if (error instanceof UsageError) console.error(`${error.message}\n\n${USAGE}`);
+    else if (error instanceof CastingError) console.error(error.message);
+    else throw error;
+    return process.exit(2);
+  }
+}
+
 async function play() {
   const books = await readBooks();
   terminal.title("Trunkline: a morning at a bicycle shop");
@@ -61,7 +80,7 @@ async function play() {
   for (const [index, step] of STORY.entries()) {
     terminal.heading(index + 1, step.title);
     terminal.say(step.text);
-    await step.play({ stage, terminal, promises, books });
+    await step.play({ stage, troupe, terminal, promises, books });
   }
 }
 

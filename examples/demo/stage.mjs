@@ -26,6 +26,7 @@ const GONE_MS = 10_000;
  */
 export class Stage {
   #terminal;
+  #troupe;
   #story;
   /** @type {Promise<never>} */
   #interrupted;
@@ -38,14 +39,21 @@ export class Stage {
   #port = 0;
   /** @type {Trunkline | undefined} */
   #client;
+  /** @type {Map<string, string>} The language of each worker, by its name. */
+  #languages = new Map();
+  /** @type {(Program | undefined)[]} The worker that has each place in the shop. */
+  #places = [];
+  #hired = 0;
 
   /**
    * @param {import("./terminal.mjs").Terminal} terminal
    * @param {string} folder
+   * @param {import("./troupe.mjs").Troupe} troupe
    * @param {AbortController} story Aborted when the story is not to go on; whatever it waits for fails then.
    */
-  constructor(terminal, folder, story) {
+  constructor(terminal, folder, troupe, story) {
     this.#terminal = terminal;
+    this.#troupe = troupe;
     this.#story = story;
     this.folder = folder;
     this.#interrupted = new Promise((_, reject) => {
@@ -59,13 +67,14 @@ export class Stage {
    * Makes a stage with an empty temporary folder.
    *
    * @param {import("./terminal.mjs").Terminal} terminal
+   * @param {import("./troupe.mjs").Troupe} troupe
    * @param {AbortController} story As for the constructor.
    */
-  static async build(terminal, story) {
+  static async build(terminal, troupe, story) {
     const folder = await mkdtemp(join(tmpdir(), "trunkline-demo-"));
     // As root, PostgreSQL runs under an account that must be able to get in; it guards its own folder.
     await chmod(folder, 0o755);
-    return new Stage(terminal, folder, story);
+    return new Stage(terminal, folder, troupe, story);
   }
 
   get ledgerFile() {
@@ -95,7 +104,9 @@ export class Stage {
     const args = ["dev", "--port", `${this.#port}`, "--heartbeat-interval", HEARTBEAT_INTERVAL];
     this.#terminal.act(`npx trunkline ${args.join(" ")}`);
     // Its notes are for operators; they are shown when something goes wrong.
-    const server = this.#start("server", [TRUNKLINE, ...args], { cwd: this.folder, onNote: () => undefined });
+    const server = this.#start("server", [process.execPath, TRUNKLINE, ...args], {
+      onNote: () => undefined,
+    });
     this.#server = server;
     const url = await this.result(server, START_MS, (line) => /^ready (http:\S+)$/.exec(line)?.[1]);
     this.#terminal.relay("server", `ready ${url}  (process ${server.pid})`);
@@ -124,28 +135,60 @@ export class Stage {
   }
 
   /**
-   * Starts a program of the examples; what it notes on standard error is shown.
+   * Starts a program of the examples in Node; what it notes on standard error is shown.
    *
    * @param {string} name
    * @param {string} file From `examples/`.
    * @param {string[]} [args]
    */
   startProgram(name, file, args = []) {
-    return this.#start(name, this.#showCommand([join(ROOT, "examples", file), ...args]), {
-      cwd: this.folder,
-    });
+    return this.#start(name, this.#showCommand([process.execPath, join(ROOT, "examples", file), ...args]));
   }
 
   /**
-   * Starts a worker of the examples, and waits until it runs; all that it says is shown.
+   * Starts a worker for each place in the shop that has none, or a dead one: it writes the language of the place.
+   *
+   * @returns {Promise<readonly Program[]>} The shop's workers.
+   */
+  async fillPlaces() {
+    const filled = this.#troupe.languages.map(async (language, place) => {
+      const worker = this.#places[place];
+      if (worker?.runs === true) return worker;
+      const name = this.#troupe.nameOf(language, ++this.#hired);
+      return (this.#places[place] = await this.startWorker(name, language, "shop"));
+    });
+    return Promise.all(filled);
+  }
+
+  /** The shop's workers that have not ended. */
+  get shopWorkers() {
+    return this.#places.flatMap((worker) => (worker?.runs === true ? [worker] : []));
+  }
+
+  /**
+   * The language of a worker.
    *
    * @param {string} name
-   * @param {string} file
    */
-  async startWorker(name, file) {
+  languageOf(name) {
+    const language = this.#languages.get(name);
+    if (language === undefined) throw new Error(`no worker ${name} was started`);
+    return language;
+  }
+
+  /**
+   * Starts a worker, and waits until it runs; all that it says is shown.
+   *
+   * @param {string} name
+   * @param {string} language
+   * @param {"shop" | "reports"} part
+   */
+  async startWorker(name, language, part) {
     let runs = false;
-    const worker = this.#start(name, this.#showCommand([join(ROOT, "examples", file), name]), {
-      cwd: this.folder,
+    this.#languages.set(name, language);
+    const { argv, cwd } = this.#troupe.command(language, part, name);
+    const worker = this.#start(name, this.#showCommand(argv), {
+      ...(cwd !== undefined && { cwd }),
       onResult: (line) => {
         this.#terminal.relay(name, runs ? line : `${line}  (process ${worker.pid})`);
         runs = true;
@@ -249,12 +292,12 @@ export class Stage {
 
   /**
    * @param {string} name
-   * @param {string[]} args
-   * @param {{ cwd: string, onNote?: (line: string) => void, onResult?: (line: string) => void }} options
+   * @param {readonly string[]} argv
+   * @param {{ cwd?: string, onNote?: (line: string) => void, onResult?: (line: string) => void }} [options]
    */
-  #start(name, args, { cwd, onNote, onResult }) {
+  #start(name, argv, { cwd = this.folder, onNote, onResult } = {}) {
     this.#story.signal.throwIfAborted();
-    const program = new Program(name, args, {
+    const program = new Program(name, argv, {
       ...{ cwd, env: this.#environment() },
       onNote: onNote ?? ((line) => this.#terminal.relay(name, line)),
       ...(onResult && { onResult }),
@@ -267,12 +310,13 @@ export class Stage {
   }
 
   /**
-   * @param {string[]} args
-   * @returns {string[]} The same.
+   * @param {readonly string[]} argv
+   * @returns {readonly string[]} The same.
    */
-  #showCommand(args) {
-    this.#terminal.act(`node ${args.map((arg) => arg.replace(ROOT, "")).join(" ")}`);
-    return args;
+  #showCommand(argv) {
+    const shown = argv.map((arg) => (arg === process.execPath ? "node" : arg.replace(ROOT, "")));
+    this.#terminal.act(shown.join(" "));
+    return argv;
   }
 
   /** The user's environment without what would lead programs to another server or database. */
@@ -286,6 +330,7 @@ export class Stage {
       DETACH_GRACE,
       STATE_DIR: join(this.folder, "shop"),
       JOBS_DIR: this.jobsFolder,
+      DATA_DIR: join(ROOT, "examples", "host-tools", "data"),
       CRM_DELAY_MS: "200",
       // Long enough to be killed in.
       BANK_CONFIRM_MS: "30000",

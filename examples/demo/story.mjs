@@ -13,6 +13,7 @@ import { orderAReport } from "./steps/order-a-report.mjs";
  *
  * @typedef {object} Scene
  * @property {import("./stage.mjs").Stage} stage
+ * @property {import("./troupe.mjs").Troupe} troupe
  * @property {import("./terminal.mjs").Terminal} terminal
  * @property {import("./promises.mjs").Promises} promises
  * @property {import("./cast.mjs").Books} books

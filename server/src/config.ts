@@ -1,3 +1,5 @@
+import { isIPv4 } from "node:net";
+import { QUOTA_NAMES, type QuotaLimits } from "./core/quota.js";
 import { parseDuration } from "./core/duration.js";
 import { TrunklineError } from "./core/error.js";
 import type { LogLevel } from "./log.js";
@@ -12,6 +14,8 @@ export interface ServerFlags {
   readonly heartbeatInterval?: string;
   readonly retention?: string;
   readonly pool?: string;
+  readonly maxConnections?: string;
+  readonly corsOrigin?: readonly string[];
   readonly logLevel?: string;
 }
 
@@ -25,6 +29,10 @@ export interface ServerConfig {
   readonly retentionMs: number | null;
   /** Connections to the database at most. */
   readonly maxConnections: number;
+  /** Connections of clients at most. */
+  readonly maxClientConnections: number;
+  /** Origins whose pages may use the server from a browser, as browsers write them. */
+  readonly corsOrigins: readonly string[];
   readonly logLevel: LogLevel;
 }
 
@@ -47,7 +55,10 @@ export interface ServeFlags extends ServerFlags {
   readonly tlsCert?: string;
   readonly tlsKey?: string;
   readonly insecure?: boolean;
+  readonly insecurePlaintext?: boolean;
   readonly pooler?: boolean;
+  /** Each `NAME=N`. */
+  readonly limit?: readonly string[];
 }
 
 /** What `trunkline serve` has settled. */
@@ -61,6 +72,8 @@ export interface ServeConfig extends ServerConfig {
   readonly tls: { readonly certFile: string; readonly keyFile: string } | null;
   /** The database is behind a pooler in transaction mode; false: found out at the start. */
   readonly pooler: boolean;
+  /** What each key, end user and project may use. */
+  readonly quotas: QuotaLimits;
 }
 
 /** The port when none is named. */
@@ -73,16 +86,24 @@ const DEFAULT_HEARTBEAT_MS = 5_000;
 const MIN_HEARTBEAT_MS = 10;
 /** The default heartbeat timeout is three times as long, and has to be at least that. */
 const MAX_HEARTBEAT_MS = 20_000;
+const DEFAULT_CLIENT_CONNECTIONS = 10_000;
+const MAX_CLIENT_CONNECTIONS = 1_000_000;
 const DEFAULT_CONNECTIONS = 10;
 const MIN_CONNECTIONS = 2;
 const MAX_CONNECTIONS = 1_000;
 
 const LOG_LEVELS = ["debug", "info", "warn", "error", "silent"] as const satisfies readonly LogLevel[];
-const LOOPBACK = /^(localhost|127(\.\d{1,3}){3}|::1)$/;
+/** With the port left out where it is the usual one. */
+const ORIGIN = /^https?:\/\/([a-z0-9._-]+|\[[0-9a-f:]+\])(:\d+)?$/;
 const DATABASE_URL = /^postgres(ql)?:\/\/./;
 
 function refuse(field: string, why: string): TrunklineError {
   return new TrunklineError("INVALID_FIELD", `${field}: ${why}`, { metadata: { field } });
+}
+
+/** Whether only programs of this machine reach a server that listens there. */
+export function isLoopback(host: string): boolean {
+  return host === "localhost" || host === "::1" || (isIPv4(host) && host.startsWith("127."));
 }
 
 /** A variable's value; undefined when it is empty, too. */
@@ -122,6 +143,29 @@ function readLogLevel(flag: string | undefined): LogLevel {
   throw refuse("--log-level", `${JSON.stringify(flag)}; allowed are ${LOG_LEVELS.join(", ")}`);
 }
 
+function readMaxClients(flag: string | undefined): number {
+  if (flag === undefined) return DEFAULT_CLIENT_CONNECTIONS;
+  return parseWhole(flag, "--max-connections", 1, MAX_CLIENT_CONNECTIONS);
+}
+
+function readOrigins(flags: readonly string[] | undefined, env: Environment): string[] {
+  if (flags !== undefined) return flags.map((flag) => readOrigin(flag, "--cors-origin"));
+  const named = variable(env, "TRUNKLINE_CORS_ORIGINS")?.split(/[\s,]+/) ?? [];
+  return named.filter(Boolean).map((origin) => readOrigin(origin, "TRUNKLINE_CORS_ORIGINS"));
+}
+
+function readOrigin(text: string, field: string): string {
+  const written = URL.canParse(text) ? new URL(text).origin : "";
+  // Browsers write it in one way, and anything else would never match.
+  if (ORIGIN.test(text) && written === text) return text;
+  const meant = ORIGIN.test(written) ? `; this one would be ${written}` : "";
+  throw refuse(
+    field,
+    `${JSON.stringify(text)}; allowed are origins as browsers write them, such as https://app.example or ` +
+      `http://localhost:5173, each by its full name${meant}`,
+  );
+}
+
 function readServer(flags: ServerFlags, env: Environment): ServerConfig {
   const { host = "127.0.0.1", retention, pool } = flags;
   if (host === "") throw refuse("--host", "is empty; allowed is a name or an address of this machine");
@@ -132,6 +176,8 @@ function readServer(flags: ServerFlags, env: Environment): ServerConfig {
     retentionMs: retention === undefined ? null : parseDuration(retention, "--retention"),
     maxConnections:
       pool === undefined ? DEFAULT_CONNECTIONS : parseWhole(pool, "--pool", MIN_CONNECTIONS, MAX_CONNECTIONS),
+    maxClientConnections: readMaxClients(flags.maxConnections),
+    corsOrigins: readOrigins(flags.corsOrigin, env),
     logLevel: readLogLevel(flags.logLevel),
   };
 }
@@ -166,7 +212,7 @@ export function readDatabaseUrl(flag: string | undefined, env: Environment): str
  */
 export function readDevConfig(flags: DevFlags, env: Environment): DevConfig {
   const server = readServer(flags, env);
-  if (!LOOPBACK.test(server.host)) {
+  if (!isLoopback(server.host)) {
     throw refuse(
       "--host",
       `${JSON.stringify(server.host)} is not loopback, and dev asks nobody for a key; allowed are 127.0.0.1, ` +
@@ -180,6 +226,22 @@ export function readDevConfig(flags: DevFlags, env: Environment): DevConfig {
   }
   const dataDir = flags.data ?? DEFAULT_DATA_DIR;
   return { ...server, database: { kind: "embedded", dataDir, isDefault: flags.data === undefined } };
+}
+
+const MAX_QUOTA = 1_000_000_000;
+
+function readQuotas(flags: readonly string[]): QuotaLimits {
+  const quotas: Partial<Record<keyof QuotaLimits, number>> = {};
+  for (const flag of flags) {
+    const [, name, count] = /^([^=]*)=(.*)$/s.exec(flag) ?? [];
+    const quota = QUOTA_NAMES.find((each) => each === name);
+    if (quota === undefined || count === undefined) {
+      throw refuse("--limit", `${JSON.stringify(flag)}; allowed are NAME=N with ${QUOTA_NAMES.join(", ")}`);
+    }
+    if (quotas[quota] !== undefined) throw refuse("--limit", `${quota} is given twice; allowed is once`);
+    quotas[quota] = parseWhole(count, `--limit ${quota}`, 1, MAX_QUOTA);
+  }
+  return quotas;
 }
 
 function readRootKey(env: Environment): string | null {
@@ -202,18 +264,28 @@ function readRootKey(env: Environment): string | null {
  * @throws TrunklineError INVALID_FIELD
  */
 export function readServeConfig(flags: ServeFlags, env: Environment): ServeConfig {
-  const { tlsCert, tlsKey, insecure = false, pooler = false } = flags;
+  const { tlsCert, tlsKey, insecure = false, insecurePlaintext = false, pooler = false } = flags;
   if ((tlsCert === undefined) !== (tlsKey === undefined)) {
     const [given, missing] = tlsCert === undefined ? ["key", "cert"] : ["cert", "key"];
     throw refuse(`--tls-${missing}`, `is not given, but --tls-${given} is; give both, or neither`);
   }
+  const server = readServer(flags, env);
+  if (tlsCert === undefined && !isLoopback(server.host) && !insecurePlaintext) {
+    throw refuse(
+      "--host",
+      `${JSON.stringify(server.host)} is not loopback, and keys and payloads would cross the network as plain ` +
+        "text; give --tls-cert and --tls-key, or say --insecure-plaintext where something else keeps them secret, " +
+        "such as a proxy that ends the TLS on a network that you trust",
+    );
+  }
   const rootKey = readRootKey(env);
   return {
-    ...readServer(flags, env),
+    ...server,
     databaseUrl: readDatabaseUrl(flags.databaseUrl, env),
     rootKey,
     insecure,
     pooler,
+    quotas: readQuotas(flags.limit ?? []),
     tls: tlsCert === undefined || tlsKey === undefined ? null : { certFile: tlsCert, keyFile: tlsKey },
   };
 }

@@ -1,12 +1,16 @@
 import { randomUUID } from "node:crypto";
 import { Access } from "./access/access.js";
 import { AccessBook } from "./access/access-book.js";
+import type { QuotaLimits } from "./core/quota.js";
+import { Quotas } from "./access/quotas.js";
 import { TrunklineError } from "./core/error.js";
 import { Exchange } from "./exchange/exchange.js";
 import { errorLogger, type Log } from "./log.js";
 import { Maintenance } from "./maintenance/maintenance.js";
+import { withCors } from "./service/cors.js";
 import { serviceDeps } from "./service/deps.js";
-import { listen, type TlsFiles } from "./service/listener.js";
+import { listen } from "./service/listener.js";
+import type { TlsFiles } from "./service/listener-tls.js";
 import { serviceHandler } from "./service/routes.js";
 import { checkDurability, classifyError, openDatabase, type ConnectedDatabase } from "./store/database.js";
 import { migrate } from "./store/migrate.js";
@@ -30,6 +34,8 @@ export interface ServerOptions {
   readonly heartbeatIntervalMs?: number;
   /** How old a stream may grow before its client is asked to open the next one elsewhere. Default 30 min. */
   readonly maxStreamAgeMs?: number;
+  /** What each key, end user and project may use. Default: as much as there is. */
+  readonly quotas?: QuotaLimits;
   /** How long ended runs are kept. Default null: for ever. */
   readonly retentionMs?: number | null;
   /**
@@ -39,6 +45,10 @@ export interface ServerOptions {
   readonly pooler?: boolean;
   /** Connections to the database at most, besides the one that listens and three for upkeep. Default 10. */
   readonly maxConnections?: number;
+  /** Connections of clients at most; those above it are closed at once. Default 10,000. */
+  readonly maxClientConnections?: number;
+  /** Origins whose pages may use the server from a browser, such as `https://app.example`. Default: none. */
+  readonly corsOrigins?: readonly string[];
   readonly log: Log;
 }
 
@@ -48,6 +58,12 @@ export interface Server {
   readonly url: string;
   readonly port: number;
   readonly nodeId: string;
+  /**
+   * Takes another certificate for the connections to come; those that are open live on.
+   *
+   * @throws TrunklineError INVALID_FIELD where the files cannot be used; it goes on with those that it has
+   */
+  renewTls(files: TlsFiles): void;
   /**
    * Ends it: takes no more connections, tells clients to go, waits at most `graceMs` (5 s by default) for
    * what is under way, and leaves the rest to the other nodes or the next start.
@@ -61,6 +77,7 @@ const POOLER_FOUND = `notifications do not arrive, as behind a pooler in transac
 const DEFAULT_PORT = 7788;
 const DEFAULT_HEARTBEAT_MS = 5_000;
 const DEFAULT_CONNECTIONS = 10;
+const DEFAULT_CLIENT_CONNECTIONS = 10_000;
 /** One for hellos, one for other signs of life, one for the ends of streams, and one always free for the renewal. */
 const UPKEEP_CONNECTIONS = 4;
 const LEAST_UPKEEP_TIMEOUT_MS = 2_000;
@@ -167,7 +184,9 @@ async function serve(
     access,
     onError,
   });
-  const deps = serviceDeps(exchange, onError, options.maxStreamAgeMs);
+  const { quotas = {} } = options;
+  const bounds = Object.keys(quotas).length === 0 ? null : new Quotas(exchange.db, quotas);
+  const deps = serviceDeps(exchange, onError, options.maxStreamAgeMs, bounds);
   access.onRecheck(() => deps.streams.expel((caller) => access.refusalOf(caller)));
   let serving = true;
   const forgetNode = async (): Promise<void> => {
@@ -177,7 +196,11 @@ async function serve(
     host: options.host ?? "127.0.0.1",
     port: options.port ?? DEFAULT_PORT,
     ...(options.tls === undefined ? {} : { tls: options.tls }),
-    handler: serviceHandler(deps, access, () => serving),
+    handler: withCors(
+      serviceHandler(deps, access, () => serving),
+      { origins: options.corsOrigins ?? [], isOpen: access.insecure },
+    ),
+    maxConnections: options.maxClientConnections ?? DEFAULT_CLIENT_CONNECTIONS,
     onError,
   }).catch(async (error: unknown) => {
     await forgetNode();
@@ -202,6 +225,7 @@ async function serve(
     url: listener.url,
     port: listener.port,
     nodeId,
+    renewTls: (files) => listener.renewTls(files),
     stop: ({ graceMs = DEFAULT_GRACE_MS } = {}) => (stopped ??= stop(graceMs)),
   };
 }

@@ -48,8 +48,7 @@ async function letWorkerLeave(): Promise<void> {
   const { stream } = await peer.welcomeWork();
   await stream.until(({ drain }) => drain !== undefined);
   stream.send({ drained: { $typeName: "trunkline.v1.Drained" } });
-  await stream.halfClosed();
-  stream.end();
+  await stream.farewell();
 }
 
 test("a worker that is stopped lets its process end", async () => {

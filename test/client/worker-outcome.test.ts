@@ -5,111 +5,113 @@ import { Reason } from "@trunkline/proto/problem";
 import { AckSchema, ClaimVerdict_Standing as Standing } from "@trunkline/proto/worker";
 import { describe, expect, test, vi } from "vitest";
 import { HostToolError, TrunklineError } from "../../client/src/index.js";
-import { ackOf, answerOn, benches, verdicts } from "./support/bench.js";
+import { ackOf, answerOn, benches, doneOn, freedOn, verdicts } from "./support/bench.js";
 import { claimOf, gate } from "./support/claim.js";
+import { CARRIAGES } from "./support/peer.js";
 
-const bench = benches();
+describe.each(CARRIAGES)(
+  "whatever a handler does ends its call and frees its slot by %s (S18)",
+  (carriage) => {
+    const bench = benches(carriage);
+    const trap = (): never => {
+      throw new Error("trap");
+    };
+    const hostile = new Proxy({}, { get: trap, ownKeys: trap, getPrototypeOf: trap });
+    const throwing = (thrown: unknown) => (): never => {
+      throw thrown;
+    };
+    const cyclic: Record<string, unknown> = {};
+    cyclic["self"] = cyclic;
+    const endings: [string, () => unknown, FailureKind, string][] = [
+      ["returns undefined", () => undefined, FailureKind.INVALID_ANSWER, "result is undefined"],
+      ["returns a BigInt", () => ({ id: 1n }), FailureKind.INVALID_ANSWER, "result.id is a BigInt"],
+      ["returns a cycle", () => cyclic, FailureKind.INVALID_ANSWER, "result.self is a cycle"],
+      ["returns half an emoji", () => "\ud83d", FailureKind.INVALID_ANSWER, "half of a surrogate pair"],
+      ["returns too much", () => "x".repeat(2 ** 20), FailureKind.OVERSIZED, "result has 1048578 bytes"],
+      [
+        "returns too deep",
+        () => JSON.parse("[".repeat(1000) + "]".repeat(1000)),
+        FailureKind.INVALID_ANSWER,
+        "256",
+      ],
+      [
+        "returns a hostile object",
+        () => ({ hostile }),
+        FailureKind.INVALID_ANSWER,
+        "cannot be read: Error: trap",
+      ],
+      ["throws an Error", throwing(new RangeError("far")), FailureKind.EXCEPTION, "RangeError: far"],
+      ["throws a string", throwing("boom"), FailureKind.EXCEPTION, "boom"],
+      ["throws undefined", throwing(undefined), FailureKind.EXCEPTION, "undefined was thrown"],
+      ["throws a frozen object", throwing(Object.freeze({})), FailureKind.EXCEPTION, "an object was thrown"],
+      ["throws a hostile object", throwing(hostile), FailureKind.EXCEPTION, "thrown"],
+      ["throws too long", throwing(new Error("€".repeat(9000))), FailureKind.EXCEPTION, "Error: €€"],
+    ];
 
-describe("whatever a handler does ends its call and frees its slot (S18)", () => {
-  const trap = (): never => {
-    throw new Error("trap");
-  };
-  const hostile = new Proxy({}, { get: trap, ownKeys: trap, getPrototypeOf: trap });
-  const throwing = (thrown: unknown) => (): never => {
-    throw thrown;
-  };
-  const cyclic: Record<string, unknown> = {};
-  cyclic["self"] = cyclic;
-  const endings: [string, () => unknown, FailureKind, string][] = [
-    ["returns undefined", () => undefined, FailureKind.INVALID_ANSWER, "result is undefined"],
-    ["returns a BigInt", () => ({ id: 1n }), FailureKind.INVALID_ANSWER, "result.id is a BigInt"],
-    ["returns a cycle", () => cyclic, FailureKind.INVALID_ANSWER, "result.self is a cycle"],
-    ["returns half an emoji", () => "\ud83d", FailureKind.INVALID_ANSWER, "half of a surrogate pair"],
-    ["returns too much", () => "x".repeat(2 ** 20), FailureKind.OVERSIZED, "result has 1048578 bytes"],
-    [
-      "returns too deep",
-      () => JSON.parse("[".repeat(1000) + "]".repeat(1000)),
-      FailureKind.INVALID_ANSWER,
-      "256",
-    ],
-    [
-      "returns a hostile object",
-      () => ({ hostile }),
-      FailureKind.INVALID_ANSWER,
-      "cannot be read: Error: trap",
-    ],
-    ["throws an Error", throwing(new RangeError("far")), FailureKind.EXCEPTION, "RangeError: far"],
-    ["throws a string", throwing("boom"), FailureKind.EXCEPTION, "boom"],
-    ["throws undefined", throwing(undefined), FailureKind.EXCEPTION, "undefined was thrown"],
-    ["throws a frozen object", throwing(Object.freeze({})), FailureKind.EXCEPTION, "an object was thrown"],
-    ["throws a hostile object", throwing(hostile), FailureKind.EXCEPTION, "thrown"],
-    ["throws too long", throwing(new Error("€".repeat(9000))), FailureKind.EXCEPTION, "Error: €€"],
-  ];
-
-  test.each(endings)("%s", async (_, handler, kind, message) => {
-    bench().start({ echo: handler });
-    const { stream } = await bench().peer.welcomeWork();
-    stream.send({ claims: [claimOf()] });
-    const frame = await stream.until(({ answers }) => answers.length > 0);
-    expect(frame.grant).toBe(1);
-    const { outcome } = frame.answers[0]!;
-    expect(outcome).toMatchObject({
-      case: "failure",
-      value: { kind, message: expect.stringContaining(message) },
+    test.each(endings)("%s", async (_, handler, kind, message) => {
+      bench().start({ echo: handler });
+      const { stream } = await bench().peer.welcomeWork();
+      stream.send({ claims: [claimOf()] });
+      expect(await doneOn(stream)).toMatchObject({
+        answer: { outcome: { case: "failure", value: { kind, message: expect.stringContaining(message) } } },
+        grant: 1,
+      });
+      expect(bench().errors).toHaveLength(1);
     });
-    expect(bench().errors).toHaveLength(1);
-  });
 
-  test("a HostToolError is the tool's word and no news to onError", async () => {
-    bench().start({
-      echo: () => {
-        throw new HostToolError("sold out", { data: { left: 0 }, retryable: true });
-      },
-    });
-    const { stream } = await bench().peer.welcomeWork();
-    stream.send({ claims: [claimOf()] });
-    expect((await answerOn(stream)).outcome).toMatchObject({
-      case: "failure",
-      value: { kind: FailureKind.TOOL, message: "sold out", dataJson: '{"left":0}', retryable: true },
-    });
-    expect(bench().errors).toEqual([]);
-  });
-
-  test("an onError that rejects does no harm", async () => {
-    const told = vi.spyOn(console, "error").mockImplementation(() => undefined);
-    const worker = bench().start(
-      {
+    test("a HostToolError is the tool's word and no news to onError", async () => {
+      bench().start({
         echo: () => {
-          throw new TypeError("boom");
+          throw new HostToolError("sold out", { data: { left: 0 }, retryable: true });
         },
-      },
-      // eslint-disable-next-line @typescript-eslint/no-misused-promises -- that is what is tested
-      { onError: () => Promise.reject(new Error("async")) },
-    );
-    const { stream } = await bench().peer.welcomeWork();
-    stream.send({ claims: [claimOf()] });
-    expect((await answerOn(stream)).outcome.case).toBe("failure");
-    await expect.poll(() => told.mock.calls).toContainEqual(["onError threw", new Error("async")]);
-    told.mockRestore();
-    expect(worker.status).toBe("connected");
-  });
+      });
+      const { stream } = await bench().peer.welcomeWork();
+      stream.send({ claims: [claimOf()] });
+      expect((await answerOn(stream)).outcome).toMatchObject({
+        case: "failure",
+        value: { kind: FailureKind.TOOL, message: "sold out", dataJson: '{"left":0}', retryable: true },
+      });
+      expect(bench().errors).toEqual([]);
+    });
 
-  test("an onError that throws does no harm", async () => {
-    bench().start(
-      { echo: () => undefined },
-      {
-        onError: () => {
-          throw new Error("again");
+    test("an onError that rejects does no harm", async () => {
+      const told = vi.spyOn(console, "error").mockImplementation(() => undefined);
+      const worker = bench().start(
+        {
+          echo: () => {
+            throw new TypeError("boom");
+          },
         },
-      },
-    );
-    const { stream } = await bench().peer.welcomeWork();
-    stream.send({ claims: [claimOf()] });
-    await answerOn(stream);
-  });
-});
+        // eslint-disable-next-line @typescript-eslint/no-misused-promises -- that is what is tested
+        { onError: () => Promise.reject(new Error("async")) },
+      );
+      const { stream } = await bench().peer.welcomeWork();
+      stream.send({ claims: [claimOf()] });
+      expect((await answerOn(stream)).outcome.case).toBe("failure");
+      await expect.poll(() => told.mock.calls).toContainEqual(["onError threw", new Error("async")]);
+      told.mockRestore();
+      expect(worker.status).toBe("connected");
+    });
 
-describe("a deferral", () => {
+    test("an onError that throws does no harm", async () => {
+      bench().start(
+        { echo: () => undefined },
+        {
+          onError: () => {
+            throw new Error("again");
+          },
+        },
+      );
+      const { stream } = await bench().peer.welcomeWork();
+      stream.send({ claims: [claimOf()] });
+      await answerOn(stream);
+    });
+  },
+);
+
+describe.each(CARRIAGES)("a deferral by %s", (carriage) => {
+  const bench = benches(carriage);
+
   test("is sent with the token's secret, again until its ack, and then resolves (B03)", async () => {
     const deferred = gate<unknown>();
     const tokens: string[] = [];
@@ -140,8 +142,7 @@ describe("a deferral", () => {
       ],
     });
     expect(await deferred.promise).toEqual({ token: tokens[0], expiresAt, cutToRun: false });
-    const freed = await again.stream.until(({ grant, answers }) => grant > 0 || answers.length > 0);
-    expect(freed.answers).toEqual([]);
+    expect(await freedOn(again.stream)).toBe(1);
     expect(bench().errors).toEqual([]);
   });
 
@@ -193,8 +194,7 @@ describe("a deferral", () => {
     await stream.until(({ deferrals }) => deferrals.length > 0);
     stream.send({ acks: [ackOf(claim.claimId)] });
     expect(await error).toMatchObject(reported);
-    const freed = await stream.until(({ grant, answers }) => grant > 0 || answers.length > 0);
-    expect(freed.answers).toEqual([]);
+    expect(await freedOn(stream)).toBe(1);
     expect(bench().errors).toHaveLength(1);
   });
 
@@ -226,7 +226,6 @@ describe("a deferral", () => {
     await stream.until(({ deferrals }) => deferrals.length > 0);
     stream.send({ acks: [ackOf(claim.claimId, Reason.CLAIM_LOST)] });
     expect(await seen.promise).toEqual([expect.any(TrunklineError), true]);
-    const freed = await stream.until(({ grant, answers }) => grant > 0 || answers.length > 0);
-    expect(freed.answers).toEqual([]);
+    expect(await freedOn(stream)).toBe(1);
   });
 });

@@ -2,11 +2,9 @@ import { describe, expect, test } from "vitest";
 import type { WorkerStatus } from "../../client/src/index.js";
 import { EventLog } from "../support/event-log.js";
 import { until } from "../support/until.js";
-import { benches, DRAINED } from "./support/bench.js";
+import { acceptedOn, benches, DRAINED } from "./support/bench.js";
 import { claimOf, gate } from "./support/claim.js";
-import { INTERVAL_MS } from "./support/peer.js";
-
-const bench = benches();
+import { CARRIAGES, INTERVAL_MS } from "./support/peer.js";
 
 function statuses() {
   const log = new EventLog<{ readonly status: WorkerStatus; readonly at: number }>();
@@ -17,7 +15,9 @@ function statuses() {
   };
 }
 
-describe("worker.status", () => {
+describe.each(CARRIAGES)("worker.status by %s", (carriage) => {
+  const bench = benches(carriage);
+
   test("is connecting, connected, draining and stopped in the life of a worker, each told once", async () => {
     const finish = gate();
     const { onStatus, seen, becomes } = statuses();
@@ -27,7 +27,7 @@ describe("worker.status", () => {
     await becomes("connected");
     expect(worker.status).toBe("connected");
     stream.send({ claims: [claimOf()] });
-    await stream.next();
+    await acceptedOn(stream);
     const stopped = worker.stop();
     expect(worker.status).toBe("draining");
     finish.open();
@@ -38,8 +38,7 @@ describe("worker.status", () => {
     const { answers } = await again.stream.until((frame) => frame.answers.length > 0);
     again.stream.send({ acks: answers.map(({ claimId }) => ({ $typeName: "trunkline.v1.Ack", claimId })) });
     again.stream.send(DRAINED);
-    await again.stream.halfClosed();
-    again.stream.end();
+    await again.stream.farewell();
     await stopped;
     expect(worker.status).toBe("stopped");
     expect(seen()).toEqual(["connected", "draining", "stopped"]);
@@ -72,15 +71,6 @@ describe("worker.status", () => {
     expect(seen()).toEqual(["connected", "deaf", "connected"]);
   });
 
-  test("is deaf when the stream stays open and carries nothing (B22 b)", async () => {
-    const { onStatus, becomes } = statuses();
-    bench().start({ echo: () => 1 }, { onStatus });
-    // It takes the hello and every heartbeat, and says nothing any more.
-    await bench().peer.welcomeWork();
-    await becomes("connected");
-    await becomes("deaf");
-  });
-
   test("an onStatus that throws does no harm and is told to onError", async () => {
     const heard = bench().nextError();
     const fault = new Error("the probe is broken");
@@ -95,5 +85,19 @@ describe("worker.status", () => {
     await bench().peer.welcomeWork();
     expect(await heard).toBe(fault);
     expect(worker.status).toBe("connected");
+  });
+});
+
+// By polls it is the same silence as when the server has gone, and takes as long as a request is waited for.
+describe("worker.status by stream", () => {
+  const bench = benches();
+
+  test("is deaf when the stream stays open and carries nothing (B22 b)", async () => {
+    const { onStatus, becomes } = statuses();
+    bench().start({ echo: () => 1 }, { onStatus });
+    // It takes the hello and every heartbeat, and says nothing any more.
+    await bench().peer.welcomeWork();
+    await becomes("connected");
+    await becomes("deaf");
   });
 });

@@ -36,13 +36,21 @@ test("a program that never connects is given up after its first scenario", async
   const [first, ...others] = await run(IDLE, { helloMs: 300 });
   expect(first?.fault).toMatchObject({
     expected: "a stream with a hello",
-    came: "nothing of the kind within 300 ms",
+    came: "nothing of the kind within 300 ms; no connection came to the address in TRUNKLINE_URL",
   });
   expect(others.every(({ ms, fault }) => ms === 0 && fault !== undefined)).toBe(true);
 });
 
 test("a program that is not there is an error of its own, not a worker that fails", async () => {
   await expect(run("", { command: ["/no/such/worker"] })).rejects.toThrow(Unstartable);
+});
+
+test("a program that prints without end fails at once, and does not fill the memory", async () => {
+  const flood = "const x = 'x'.repeat(2 ** 20); const go = () => process.stdout.write(x, go); go()";
+  const before = process.memoryUsage().rss;
+  const [first] = await run(flood);
+  expect(first?.fault).toMatchObject({ expected: "a program that prints at most 33554432 bytes" });
+  expect(process.memoryUsage().rss - before).toBeLessThan(200 * 1024 * 1024);
 });
 
 test("an interrupted run ends at once, and leaves no process of what the program has started", async () => {

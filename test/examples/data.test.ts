@@ -38,6 +38,14 @@ describe("the examples' data", () => {
     }
   });
 
+  test("have every order that the README's commands name, in the shop for which the harness acts", async () => {
+    const crm = await Crm.load(folder);
+    const readme = await readFile(new URL("../README.md", folder), "utf8");
+    const orders = [...readme.matchAll(/^node harness.mjs .*(O-\d+)/gm)].map(([, id = ""]) => id);
+    expect(orders.length).toBeGreaterThan(0);
+    expect(orders.filter((id) => crm.findOrder("harbour", id) === undefined)).toEqual([]);
+  });
+
   test("are read with quoted fields as one field", async () => {
     const orders = await readCsv(new URL("orders.csv", folder));
     expect(orders.find((row) => row["id"] === "O-20001")).toEqual({

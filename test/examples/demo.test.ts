@@ -2,10 +2,13 @@ import { chmod, mkdtemp, readdir, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { readOptions, UsageError } from "../../examples/demo/options.mjs";
 import { Promises } from "../../examples/demo/promises.mjs";
 import { STORY } from "../../examples/demo/story.mjs";
 import { Terminal, wantsColours } from "../../examples/demo/terminal.mjs";
-import { startExample } from "./example-program.js";
+import { CastingError, Troupe } from "../../examples/demo/troupe.mjs";
+import { isAlive, processesIn } from "./demo-processes.js";
+import { runExample, startExample } from "./example-program.js";
 
 const MINUTE_MS = 60_000;
 
@@ -20,24 +23,6 @@ beforeEach(async () => {
 afterEach(async () => {
   await rm(folder, { recursive: true, force: true });
 });
-
-/** What the demo says of processes: those that it started. */
-function processesIn(lines: readonly string[]): number[] {
-  const named = lines
-    .join(" ")
-    .replaceAll(/\s+[│▸]?\s*/g, " ")
-    .matchAll(/\(process (\d+)\)/g);
-  return [...new Set([...named].map(([, pid]) => Number(pid)))];
-}
-
-function isAlive(pid: number): boolean {
-  try {
-    process.kill(pid, 0);
-    return true;
-  } catch {
-    return false;
-  }
-}
 
 describe("the demo", () => {
   test(
@@ -82,6 +67,65 @@ describe("the demo", () => {
     expect(stdout.join("\n")).toContain("server ended by itself, with SIGKILL");
     expect(await readdir(folder)).toEqual([]);
     expect(processesIn(stdout).filter(isAlive)).toEqual([]);
+  });
+});
+
+describe("the demo's languages", () => {
+  const everything = (): boolean => true;
+
+  test("are those of the two workers, which are named after them where they were asked for", () => {
+    const troupe = new Troupe("python,go", everything);
+    expect(troupe.languages).toEqual(["python", "go"]);
+    expect(troupe.nameOf("go", 2)).toBe("go-2");
+    expect([troupe.otherThan("python"), troupe.otherThan("go")]).toEqual(["go", "python"]);
+    expect(new Troupe("go", everything).languages).toEqual(["go", "go"]);
+    const usual = new Troupe(undefined, () => false);
+    expect([...usual.languages, usual.nameOf("node", 1)]).toEqual(["node", "node", "worker-1"]);
+  });
+
+  test.for([
+    ["", 'there is no ""; there are node, python, go'],
+    ["Python", 'there is no "Python"'],
+    ["python,", 'there is no "" in "python,"'],
+    ["python, go", 'there is no " go" in "python, go"'],
+    ["toString", 'there is no "toString"'],
+    ["python,go,node", '"python,go,node" are too many; allowed are one or two of node, python, go'],
+  ] as const)("%j is refused", ([asked, message]) => {
+    expect(() => new Troupe(asked, everything)).toThrow(CastingError);
+    expect(() => new Troupe(asked, everything)).toThrow(message);
+  });
+
+  test("are refused as long as their workers are not built", () => {
+    const unbuilt = (): unknown => new Troupe("node,go", (file) => !file.endsWith("demo/worker"));
+    expect(unbuilt).toThrow(
+      "examples/workers/go/demo/worker is missing; examples/workers/go/README.md says how to build it",
+    );
+  });
+
+  test.for([
+    [["--workers"], "--workers"],
+    [["--wrkers", "go"], "--wrkers"],
+    // What npm makes of `npm run demo --workers python,go`.
+    [["python,go"], 'unexpected "python,go"; options come after --'],
+  ] as const)("are not read from %j", ([args, message]) => {
+    expect(() => readOptions(args)).toThrow(UsageError);
+    expect(() => readOptions(args)).toThrow(message);
+  });
+
+  test("may be given one by one", () => {
+    expect(readOptions(["--workers", "python", "--workers=go"])).toEqual({
+      help: false,
+      workers: "python,go",
+    });
+  });
+
+  test("that are not there end the demo before it begins", async () => {
+    const { status, stdout, stderr } = await runExample("demo/run.mjs", ["--workers", "ruby"], {
+      TMPDIR: folder,
+    });
+    expect({ status, stdout }).toEqual({ status: 2, stdout: [] });
+    expect(stderr).toEqual(['--workers: there is no "ruby"; there are node, python, go']);
+    expect(await readdir(folder)).toEqual([]);
   });
 });
 

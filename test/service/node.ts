@@ -6,6 +6,8 @@ import { RunService } from "@trunkline/proto/run";
 import { TaskService } from "@trunkline/proto/task";
 import { ToolsetService } from "@trunkline/proto/toolset";
 import { afterAll, beforeAll, expect } from "vitest";
+import { Quotas } from "../../server/src/access/quotas.js";
+import type { QuotaLimits } from "../../server/src/core/quota.js";
 import { Exchange } from "../../server/src/exchange/exchange.js";
 import { Maintenance } from "../../server/src/maintenance/maintenance.js";
 import { serviceDeps, type ServiceDeps } from "../../server/src/service/deps.js";
@@ -26,6 +28,8 @@ export interface NodeOptions {
   readonly timeouts?: ListenerOptions["timeouts"];
   /** The one key that it asks for. Default: it asks for none. */
   readonly rootKey?: string;
+  /** What each key, end user and project may use. Default: as much as there is. */
+  readonly quotas?: QuotaLimits;
 }
 
 type Spec = NonNullable<Parameters<Client<typeof CallService>["openCalls"]>[0]["calls"]>[number];
@@ -66,7 +70,13 @@ export class TestNode {
   }
 
   static async start(database: TestDatabase, options: NodeOptions = {}): Promise<TestNode> {
-    const { heartbeatIntervalMs = 200, databaseUrl = database.url, timeouts, rootKey = null } = options;
+    const {
+      heartbeatIntervalMs = 200,
+      databaseUrl = database.url,
+      timeouts,
+      rootKey = null,
+      quotas,
+    } = options;
     const faults: unknown[] = [];
     const onError = (error: unknown): void => void faults.push(error);
     const db = openDatabase({ url: databaseUrl, maxConnections: 5, onError });
@@ -75,7 +85,8 @@ export class TestNode {
     const exchange = new Exchange({ db, nodeId, heartbeatIntervalMs, onError });
     const access = await openAccess(db, { rootKey });
     const maintenance = new Maintenance({ exchange, retentionMs: null, access, onError });
-    const deps = serviceDeps(exchange, onError);
+    const bounds = quotas === undefined ? null : new Quotas(db, quotas);
+    const deps = serviceDeps(exchange, onError, undefined, bounds);
     access.onRecheck(() => deps.streams.expel((caller) => access.refusalOf(caller)));
     const handler = serviceHandler(deps, access, () => true);
     const listener = await listen({

@@ -26,10 +26,12 @@ export const askTheOwner = {
     terminal.relay("answer", said);
 
     const { callId, attempt, answer: got } = await stage.jsonResult(script);
+    const back = await bothWorkersAnswer(stage, callId);
     promises.check(
       "A question to a person outlives the server, and is answered by its token from any process.",
       `deferred, server and PostgreSQL away for ${formatTime(away)}, then answered "${got?.answer}" with the ` +
-        `token alone; the script, which had waited all the time, got it; attempt ${attempt}`,
+        `token alone; the script, which had waited all the time, got it; attempt ${attempt}; ` +
+        `${back.join(" and ")} take calls again`,
       {
         "the call was deferred": items[0]?.id === callId,
         "the server stopped when told": end?.status === 0,
@@ -37,10 +39,34 @@ export const askTheOwner = {
         "the answering program succeeded": status === 0,
         "the script got the answer": got?.answer === "yes",
         "the person was asked once": attempt === 1,
+        "both workers are back": back.length === stage.shopWorkers.length,
       },
     );
   },
 };
+
+/**
+ * Looks a customer up until each worker of the shop has had a part in that since the question was answered: both
+ * have found their way back to the server by themselves.
+ *
+ * @param {import("../stage.mjs").Stage} stage
+ * @param {string} questionId
+ */
+async function bothWorkersAnswer(stage, questionId) {
+  const script = stage.program("script");
+  const asked = seqOf(questionId);
+  return stage.until("both workers' answers", async () => {
+    script.write(`customer ${CAST.customer}`);
+    await stage.jsonResult(script);
+    const { items } = await stage.client.calls.list({ namespace: "harbour", state: "succeeded" });
+    const since = items.filter(({ id }) => seqOf(id) > asked).map(({ worker }) => worker ?? "");
+    const back = [...new Set(since)].sort();
+    return back.length === stage.shopWorkers.length ? back : undefined;
+  });
+}
+
+/** @type {(callId: string) => number} */
+const seqOf = (callId) => Number(callId.split("/")[1]);
 
 /**
  * @param {import("../stage.mjs").Stage} stage

@@ -3,8 +3,8 @@ import { CAST } from "../cast.mjs";
 /** @type {import("../story.mjs").Step} */
 export const handleAFailure = {
   title: "Mistype the address",
-  text: `A tool may fail for a good reason: it throws a HostToolError, with data for the script. That is an
-    answer like any other. It is not retried, and the script decides what to do.`,
+  text: `A tool may fail for a good reason, and say so, with data for the script (with the SDK it throws a
+    HostToolError). That is an answer like any other. It is not retried, and the script decides what to do.`,
 
   async play({ stage, promises }) {
     const script = stage.program("script");

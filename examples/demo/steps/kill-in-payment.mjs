@@ -6,7 +6,8 @@ import { formatEuro, formatTime } from "../terminal.mjs";
 export const killInPayment = {
   title: "Kill a worker in the middle of a payment",
   text: `The card terminal knows no keys: a second try might charge twice. So bank.charge is declared
-    at_most_once. When its worker dies nobody can know how it went, and the call says just that.`,
+    at_most_once. When its worker dies nobody can know how it went, and the call says just that. It is the
+    other worker this time; one in the place of the first starts meanwhile.`,
 
   async play({ stage, terminal, promises }) {
     const script = stage.program("script");
@@ -15,6 +16,7 @@ export const killInPayment = {
       return (await readLedger(stage)).some(({ kind }) => kind === "charge") || undefined;
     });
     const doomed = await claimedBy(stage, "bank.charge");
+    await stage.fillPlaces();
     const killedAt = performance.now();
     await stage.meanwhile(doomed.kill());
     terminal.act(
@@ -39,6 +41,6 @@ export const killInPayment = {
         "the script found the charge": found.length === 1 && found[0].transfer === charges[0]?.transfer,
       },
     );
-    await stage.startWorker("worker-4", "host-tools/worker.mjs");
+    await stage.fillPlaces();
   },
 };

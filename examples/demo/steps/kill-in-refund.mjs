@@ -36,7 +36,6 @@ export const killInRefund = {
         "the bank paid once": paid.length === 1,
       },
     );
-    await stage.startWorker("worker-3", "host-tools/worker.mjs");
   },
 };
 

@@ -9,9 +9,7 @@ export const openTheShop = {
   async play({ stage, books, promises }) {
     const startedAt = performance.now();
     const server = await stage.startServer();
-    const workers = await Promise.all(
-      ["worker-1", "worker-2"].map((name) => stage.startWorker(name, "host-tools/worker.mjs")),
-    );
+    const workers = await stage.fillPlaces();
     const script = stage.startProgram("script", "host-tools/harness.mjs");
     const run = await stage.until("the script's run", async () => {
       const runs = await stage.client.runs.list({ state: "active" });

@@ -9,8 +9,10 @@ export const orderAReport = {
   text: `Another worker takes a report on, leaves the call open, and goes home. Later a program that is no
     worker renders what waits, and settles the call by its id.`,
 
-  async play({ stage, terminal, books, promises }) {
-    const worker = await stage.startWorker("reports", "async-tools/worker.mjs");
+  async play({ stage, troupe, terminal, books, promises }) {
+    // In the language that has not deferred a call yet, if there are two.
+    const language = troupe.otherThan(await languageOfAsker(stage));
+    const worker = await stage.startWorker("reports", language, "reports");
     const script = stage.startProgram("script-2", "async-tools/harness.mjs", [CAST.month]);
     script.mayEnd();
     await stage.until("the report's job", () => hasJob(stage.jobsFolder));
@@ -34,10 +36,11 @@ export const orderAReport = {
     promises.check(
       "A call left open is settled by its id, by a process that is no worker.",
       `sales of ${report.month}: ${report.orders} orders, ${formatEuro(report.cents)}, as in the CSV; ` +
-        `attempt ${attempt}, with its worker long gone`,
+        `attempt ${attempt}, with its worker (in ${language}) long gone`,
       {
         "the report is that of the CSV":
           report.orders === expected.length && report.cents === totalOf(expected),
+        "the worker took it on": call.worker === worker.name,
         "the worker stopped when told": workerStatus === 0,
         "the rendering program succeeded": status === 0,
         "the script succeeded": scriptStatus === 0,
@@ -46,6 +49,12 @@ export const orderAReport = {
     );
   },
 };
+
+/** @param {import("../stage.mjs").Stage} stage */
+async function languageOfAsker(stage) {
+  const { items } = await stage.client.calls.list({ tool: "ask_user" });
+  return stage.languageOf(items[0]?.worker ?? "");
+}
 
 /** @param {string} folder */
 async function hasJob(folder) {

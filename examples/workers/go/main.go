@@ -69,7 +69,7 @@ func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, os.Interrupt)
 	defer stop()
 	worker := trunkline.Worker{
-		URL: env("TRUNKLINE_URL", "http://127.0.0.1:7788"), Key: os.Getenv("TRUNKLINE_API_KEY"),
+		URL: env("TRUNKLINE_URL", "http://127.0.0.1:7788"), Key: os.Getenv("TRUNKLINE_KEY"),
 		Name: env("TRUNKLINE_WORKER", "go"), Tools: tools, Log: slog.Default(),
 	}
 	var err error

@@ -60,7 +60,7 @@ async def main() -> None:
     worker = Worker(
         os.environ.get("TRUNKLINE_URL") or "http://127.0.0.1:7788",
         tools,
-        key=os.environ.get("TRUNKLINE_API_KEY", ""),
+        key=os.environ.get("TRUNKLINE_KEY", ""),
         name=os.environ.get("TRUNKLINE_WORKER") or "python",
         slots=int(os.environ.get("TRUNKLINE_CONCURRENCY") or 10),
     )

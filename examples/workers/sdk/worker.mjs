@@ -6,7 +6,7 @@
 import { setTimeout as delay } from "node:timers/promises";
 import { HostToolError, rawJson, Trunkline } from "@trunkline/sdk";
 
-const { TRUNKLINE_URL, TRUNKLINE_API_KEY, TRUNKLINE_WORKER, TRUNKLINE_CONCURRENCY = "10" } = process.env;
+const { TRUNKLINE_URL, TRUNKLINE_KEY, TRUNKLINE_WORKER, TRUNKLINE_CONCURRENCY = "10" } = process.env;
 
 /** @type {Record<string, import("@trunkline/sdk").ToolHandler>} */
 const tools = {
@@ -47,7 +47,7 @@ const announced = (handle) => (input, context) => {
   return handle(input, context);
 };
 
-const trunkline = new Trunkline({ url: TRUNKLINE_URL, key: TRUNKLINE_API_KEY });
+const trunkline = new Trunkline({ url: TRUNKLINE_URL, key: TRUNKLINE_KEY });
 const worker = trunkline.worker({
   tools: Object.fromEntries(Object.entries(tools).map(([name, handle]) => [name, announced(handle)])),
   name: TRUNKLINE_WORKER,

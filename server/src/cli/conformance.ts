@@ -1,3 +1,4 @@
+import { setMaxListeners } from "node:events";
 import { open } from "node:fs/promises";
 import type { Command } from "commander";
 import type { ScenarioResult } from "../conformance/conformance.js";
@@ -78,6 +79,8 @@ async function conform(words: readonly string[], flags: ConformanceFlags, output
   const scenarios = await chosen(flags.only);
   const report = await openReport(flags.report);
   const stop = new AbortController();
+  // Each scenario that runs listens to it.
+  setMaxListeners(MAX_JOBS, stop.signal);
   const signals = listenForStop();
   void signals.first.then(() => stop.abort());
   try {

@@ -46,9 +46,11 @@ async function dev(config: DevConfig, output: Output): Promise<void> {
   const forPerson = process.stderr.isTTY && !output.json;
   const log = createLog(config.logLevel, forPerson ? new TerminalLog(process.stderr) : undefined);
   let ownsDatabase = config.database.kind === "embedded";
-  const signals = listenForStop(() => {
-    if (ownsDatabase)
-      log.warn("PostgreSQL is left running; the next `trunkline dev` in this folder takes it over");
+  const signals = listenForStop({
+    onSecond: () => {
+      if (ownsDatabase)
+        log.warn("PostgreSQL is left running; the next `trunkline dev` in this folder takes it over");
+    },
   });
   try {
     const database = await openDatabase(config.database, log);

@@ -1,5 +1,6 @@
-import { CALL_STATES, type CallState } from "@trunkline/sdk";
+import { CALL_STATES, type CallState, type KeyScope, type TokenScope } from "@trunkline/sdk";
 import { parseWhole } from "../config.js";
+import { RIGHTS } from "../core/caller.js";
 import { parseDuration } from "../core/duration.js";
 import { TrunklineError } from "../core/error.js";
 import { quoted } from "../core/json-text.js";
@@ -22,6 +23,27 @@ export function addState(text: string, before: readonly CallState[] = []): reado
   if (state === undefined) throw refuse("--state", text, CALL_STATES.join(", "));
   return [...before, state];
 }
+
+/** Makes a reader of one more `--scope SCOPE`, each of which is given once. */
+export function addScope<Scope extends KeyScope>(
+  allowed: readonly Scope[],
+): (text: string, before?: readonly Scope[]) => readonly Scope[] {
+  return (text, before = []) => {
+    const scope = allowed.find((name) => name === text);
+    if (scope === undefined) throw refuse("--scope", text, allowed.join(", "));
+    if (before.includes(scope)) throw refuse("--scope", text, "each scope once");
+    return [...before, scope];
+  };
+}
+
+/** What an API key may do. */
+export const KEY_SCOPES: readonly KeyScope[] = RIGHTS;
+
+/** What an end user's token may do. */
+export const TOKEN_SCOPES: readonly TokenScope[] = ["worker", "harness"];
+
+/** How `--project` is described in help. */
+export const PROJECT_HELP = "another project than the key's own; with the root key only";
 
 /** Makes a reader of texts: an empty one is a shell's variable that was never set, and would mean something else. */
 export function filledText(flag: string): (text: string) => string {

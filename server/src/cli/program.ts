@@ -7,10 +7,14 @@ import { addComplete } from "./complete.js";
 import { addConformance } from "./conformance.js";
 import { addDev } from "./dev.js";
 import { addFail } from "./fail.js";
+import { addInit } from "./init.js";
+import { addKey } from "./key.js";
 import { addMigrate } from "./migrate.js";
+import { addProject } from "./project.js";
 import { addRun } from "./run.js";
 import { addServe } from "./serve.js";
 import { addSettle } from "./settle.js";
+import { addToken } from "./token.js";
 import { addToolset } from "./toolset.js";
 
 const EXAMPLE = `
@@ -23,7 +27,7 @@ Exit status: 0 done, 1 failed, 2 called wrongly.`;
 /** The parser takes the colours off again where they are not wanted. */
 const { bold } = pc.createColors(true);
 
-const STARTERS = ["dev", "serve", "migrate", "conformance"];
+const STARTERS = ["dev", "serve", "init", "migrate", "conformance"];
 
 /** The parser's last word: help or the version was shown, or the command line cannot be read. */
 export class ParseEnd extends Error {
@@ -55,7 +59,11 @@ export function makeProgram(): Command {
   const adders = [
     addDev,
     addServe,
+    addInit,
     addMigrate,
+    addKey,
+    addToken,
+    addProject,
     addToolset,
     addRun,
     addCall,

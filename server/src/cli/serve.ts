@@ -1,13 +1,15 @@
 import { readFile } from "node:fs/promises";
 import type { Command } from "commander";
-import { readServeConfig, type ServeConfig, type ServeFlags } from "../config.js";
-import { createLog } from "../log.js";
-import type { ServerOptions } from "../server.js";
+import { QUOTA_NAMES } from "../core/quota.js";
+import { isLoopback, readServeConfig, type ServeConfig, type ServeFlags } from "../config.js";
+import { createLog, type Log } from "../log.js";
+import type { TlsFiles } from "../service/listener-tls.js";
+import { TlsRenewal } from "./tls-renewal.js";
 import { outputOf, refuseClientFlags } from "./client-context.js";
 import { unreadable } from "./input-text.js";
 import type { Output } from "./output.js";
 import { serveUntilStopped } from "./serve-until-stopped.js";
-import { addServerFlags, commonOptions } from "./server-flags.js";
+import { addServerFlags, addValue, commonOptions } from "./server-flags.js";
 import { listenForStop } from "./stop-signals.js";
 
 const EXAMPLE = `
@@ -16,8 +18,11 @@ Environment:
 
 Example:
   $ export DATABASE_URL=postgres://trunkline@db.example:5432/trunkline
-  $ TRUNKLINE_ROOT_KEY=$(openssl rand -hex 32) trunkline serve --host 0.0.0.0
-  ready http://0.0.0.0:7788`;
+  $ export TRUNKLINE_ROOT_KEY=$(openssl rand -hex 32)
+  $ trunkline serve --host 0.0.0.0 --tls-cert cert.pem --tls-key key.pem
+  ready https://0.0.0.0:7788
+
+With --tls-cert, SIGHUP reads both files again; they are looked at every 30 s anyway.`;
 
 /** Adds `trunkline serve`: a server on a given database, with a key. */
 export function addServe(program: Command): void {
@@ -33,6 +38,12 @@ export function addServe(program: Command): void {
       .option("--tls-cert <file>", "PEM certificate with its chain; the port then speaks TLS only")
       .option("--tls-key <file>", "PEM private key of the certificate")
       .option("--insecure", "serve everybody without a key")
+      .option("--insecure-plaintext", "serve without TLS to other machines, too")
+      .option(
+        "--limit <name=n>",
+        `what one key, end user or project may use, such as namespace.open_calls=1000; may be repeated: ${QUOTA_NAMES.join(", ")}`,
+        addValue,
+      )
       .option(
         "--pooler",
         "the database is behind a pooler in transaction mode: prepare nothing, listen to nothing, and find " +
@@ -47,25 +58,48 @@ export function addServe(program: Command): void {
 }
 
 async function serve(config: ServeConfig, output: Output): Promise<void> {
-  const tls = await readTls(config.tls);
+  const files = config.tls;
+  const tls = files === null ? undefined : await readTls(files);
   const log = createLog(config.logLevel);
-  const { databaseUrl, rootKey, insecure, pooler } = config;
-  if (insecure) log.warn("--insecure: whoever reaches this port has all rights, with and without a key");
-  const signals = listenForStop();
+  warnOfDangers(config, log);
+  const { databaseUrl, rootKey, insecure, pooler, quotas } = config;
+  let renewal: TlsRenewal | undefined;
+  // Without TLS there is nothing to read again, and the signal says that the terminal was closed.
+  const signals = listenForStop({ ...(tls && { onHangUp: () => void renewal?.look() }) });
   const common = commonOptions(config, log);
   // Without the flag the start finds out.
   const known = { ...(tls && { tls }), ...(pooler && { pooler }) };
-  const options = { ...common, databaseUrl, rootKey, insecure, ...known };
+  const options = { ...common, databaseUrl, rootKey, insecure, quotas, ...known };
   try {
-    await serveUntilStopped(options, output, signals);
+    await serveUntilStopped(options, output, signals, (server) => {
+      if (files === null || tls === undefined) return;
+      const renew = server.renewTls.bind(server);
+      renewal = new TlsRenewal({ current: tls, read: () => readTls(files), renew, log });
+    });
   } finally {
+    renewal?.stop();
     signals.dispose();
   }
 }
 
-async function readTls(tls: ServeConfig["tls"]): Promise<ServerOptions["tls"] | undefined> {
-  if (tls === null) return undefined;
-  return { cert: await readPem(tls.certFile, "--tls-cert"), key: await readPem(tls.keyFile, "--tls-key") };
+function warnOfDangers({ host, tls, insecure }: ServeConfig, log: Log): void {
+  const isRemote = !isLoopback(host);
+  if (insecure && isRemote) {
+    // An error, so that it is seen at every level but `silent`.
+    log.error(
+      `--insecure on ${host}: EVERYBODY who reaches this address may read, answer and delete everything, with and ` +
+        "without a key",
+    );
+  } else if (insecure) {
+    log.warn("--insecure: whoever reaches this port has all rights, with and without a key");
+  }
+  if (tls === null && isRemote) {
+    log.warn(`--insecure-plaintext on ${host}: keys, tokens and payloads cross the network as plain text`);
+  }
+}
+
+async function readTls({ certFile, keyFile }: NonNullable<ServeConfig["tls"]>): Promise<TlsFiles> {
+  return { cert: await readPem(certFile, "--tls-cert"), key: await readPem(keyFile, "--tls-key") };
 }
 
 async function readPem(file: string, flag: string): Promise<Buffer> {

@@ -10,14 +10,28 @@ export function addServerFlags(command: Command): Command {
     .option("--heartbeat-interval <duration>", "how often workers give a sign of life (default: 5s)")
     .option("--retention <duration>", "how long ended runs are kept, such as 30d (default: for ever)")
     .option("--pool <connections>", "connections to the database, besides five for upkeep (default: 10)")
+    .option("--max-connections <count>", "connections of clients at most (default: 10000)")
+    .option(
+      "--cors-origin <origin>",
+      "let pages of this origin use the server, such as https://app.example; may be repeated (default: none; " +
+        "env: TRUNKLINE_CORS_ORIGINS)",
+      addValue,
+    )
     .option("--log-level <level>", "debug, info, warn, error or silent (default: info)");
+}
+
+/** Gathers the values of a flag that may be repeated. */
+export function addValue(value: string, before: readonly string[] | undefined): readonly string[] {
+  return [...(before ?? []), value];
 }
 
 /** The part of a server's options that every command which starts one settles in the same way. */
 export function commonOptions(
   config: ServerConfig,
   log: Log,
-): Pick<ServerOptions, "host" | "port" | "heartbeatIntervalMs" | "retentionMs" | "maxConnections" | "log"> {
-  const { host, port, heartbeatIntervalMs, retentionMs, maxConnections } = config;
-  return { host, port, heartbeatIntervalMs, retentionMs, maxConnections, log };
+): Omit<ServerConfig, "logLevel"> & Pick<ServerOptions, "log"> {
+  const { host, port, heartbeatIntervalMs, retentionMs, maxConnections, maxClientConnections } = config;
+  const { corsOrigins } = config;
+  const database = { maxConnections, retentionMs };
+  return { host, port, heartbeatIntervalMs, ...database, maxClientConnections, corsOrigins, log };
 }

@@ -21,24 +21,32 @@ export interface StopSignals {
   dispose(): void;
 }
 
+/** How signals are listened for. */
+export interface StopSignalOptions {
+  /** Called just before the second signal ends the process. */
+  readonly onSecond?: () => void;
+  /** Takes SIGHUP for something else than a request to stop, as services do. */
+  readonly onHangUp?: () => void;
+}
+
 /**
  * Listens for signals that ask this process to end: the first one is announced, so that what runs can be
  * put down in order; a second one ends the process at once.
- *
- * @param onSecond called just before that
  */
-export function listenForStop(onSecond: () => void = () => undefined): StopSignals {
+export function listenForStop({ onSecond, onHangUp }: StopSignalOptions = {}): StopSignals {
   let seenAtMs: number | undefined;
   let announce = (): void => undefined;
   const first = new Promise<void>((resolve) => {
     announce = resolve;
   });
   const hear = (signal: (typeof STOP_SIGNALS)[number]): void => {
-    if (seenAtMs === undefined) {
+    if (signal === "SIGHUP" && onHangUp !== undefined) {
+      onHangUp();
+    } else if (seenAtMs === undefined) {
       seenAtMs = performance.now();
       announce();
     } else if (performance.now() - seenAtMs > SAME_MS) {
-      onSecond();
+      onSecond?.();
       process.exit(STATUS_OF[signal]);
     }
   };

@@ -76,7 +76,11 @@ export async function runConformance(options: ConformanceOptions): Promise<Scena
         onResult?.(said);
     }
   };
-  await Promise.all(Array.from({ length: jobs }, work));
+  const giveUp = (error: unknown): never => {
+    next = scenarios.length;
+    throw error;
+  };
+  await Promise.all(Array.from({ length: jobs }, async () => work().catch(giveUp)));
   return results.filter((result) => result !== undefined);
 }
 

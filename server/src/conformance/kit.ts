@@ -24,6 +24,7 @@ export const RETURN_MS = 2_500;
 /** How long a program may take to end once it was asked to, in milliseconds, before it is ended. */
 const PARTING_MS = 1_000;
 
+const TOLD = /^(?:started|stopped|token) /;
 const RUN_ID = "01990000-0000-7000-8000-00000000c0de";
 
 /** How a {@link Kit} works. */
@@ -61,7 +62,7 @@ export class Kit implements PeerEvents, ProgramEvents {
   readonly helloMs: number;
   readonly peer = new Peer(this, this.key);
   readonly streams: PeerStream[] = [];
-  /** What the program has printed. */
+  /** What the program has printed of what it has to print. */
   readonly lines: string[] = [];
   /** Streams that were refused. */
   refusals = 0;
@@ -105,7 +106,7 @@ export class Kit implements PeerEvents, ProgramEvents {
     const { command, environment, worker, concurrency } = this.#options;
     const told = {
       TRUNKLINE_URL: this.peer.door.url,
-      TRUNKLINE_API_KEY: this.key,
+      TRUNKLINE_KEY: this.key,
       TRUNKLINE_WORKER: worker,
       TRUNKLINE_CONCURRENCY: String(concurrency),
     };
@@ -173,13 +174,9 @@ export class Kit implements PeerEvents, ProgramEvents {
   /** Waits until the program has printed a line. */
   async printed(line: string): Promise<void> {
     const silent = (): string =>
-      this.lines.length === 0 ? "; it has printed nothing so far: is it flushed?" : "";
-    await this.until(
-      `the program to print \`${line}\``,
-      () => this.lines.includes(line),
-      this.patienceMs,
-      silent,
-    );
+      this.lines.length === 0 ? "; it has printed no such line so far: is it flushed?" : "";
+    const expected = `the program to print \`${line}\``;
+    await this.until(expected, () => this.lines.includes(line), this.patienceMs, silent);
   }
 
   async started(claim: Claim): Promise<void> {
@@ -346,12 +343,17 @@ export class Kit implements PeerEvents, ProgramEvents {
   }
 
   onLine(line: string): void {
-    this.lines.push(line);
+    // Other lines are for people.
+    if (TOLD.test(line)) this.lines.push(line);
     this.#note(`| ${line}`);
   }
 
   onErrorLine(line: string): void {
     this.#note(`! ${line}`);
+  }
+
+  onFlood(max: number): void {
+    this.fail(new Mismatch(`a program that prints at most ${max} bytes`, "more"));
   }
 
   onExit(program: Program, { status, signal }: ProgramEnd): void {

@@ -1,6 +1,7 @@
 import { spawn, type ChildProcess } from "node:child_process";
 import { createInterface } from "node:readline";
 import type { Readable } from "node:stream";
+import { short } from "./mismatch.js";
 
 /** How a program ended. */
 export interface ProgramEnd {
@@ -13,12 +14,17 @@ export interface ProgramEnd {
 export interface ProgramEvents {
   onLine(line: string): void;
   onErrorLine(line: string): void;
+  /** It has printed more than so many bytes, and nothing more is read of it. */
+  onFlood(maxBytes: number): void;
   onExit(program: Program, end: ProgramEnd): void;
   /** There is no such program, or it may not be run. */
   onUnstartable(error: NodeJS.ErrnoException): void;
 }
 
 const LAST_WORDS = 8;
+const WORDS_CHARACTERS = 1_000;
+/** More than any log of a scenario; without a bound one program could fill the memory. */
+const MOST_BYTES = 32 * 1024 * 1024;
 const GROUPS = process.platform !== "win32";
 
 const living = new Set<Program>();
@@ -34,6 +40,8 @@ export class Program {
   end: ProgramEnd | undefined;
   readonly #child: ChildProcess;
   readonly #lastWords: string[] = [];
+  readonly #events: ProgramEvents;
+  #printedBytes = 0;
 
   constructor(command: readonly string[], environment: NodeJS.ProcessEnv, events: ProgramEvents) {
     const [file = "", ...args] = command;
@@ -43,6 +51,7 @@ export class Program {
       detached: GROUPS,
     });
     this.#child = child;
+    this.#events = events;
     living.add(this);
     child.once("error", (error) => {
       living.delete(this);
@@ -52,9 +61,9 @@ export class Program {
       this.end = { status, signal };
       events.onExit(this, this.end);
     });
-    readLines(child.stdout, (line) => events.onLine(line));
-    readLines(child.stderr, (line) => {
-      this.#lastWords.push(line);
+    this.#readLines(child.stdout, (line) => events.onLine(line));
+    this.#readLines(child.stderr, (line) => {
+      this.#lastWords.push(short(line, WORDS_CHARACTERS));
       if (this.#lastWords.length > LAST_WORDS) this.#lastWords.shift();
       events.onErrorLine(line);
     });
@@ -81,9 +90,16 @@ export class Program {
       // Nobody of the group is left.
     }
   }
-}
 
-function readLines(stream: Readable, onLine: (line: string) => void): void {
-  stream.on("error", () => undefined);
-  createInterface({ input: stream, crlfDelay: Infinity }).on("line", onLine);
+  #readLines(stream: Readable, onLine: (line: string) => void): void {
+    stream.on("error", () => undefined);
+    // Counted before it is gathered to a line, which may never end.
+    stream.on("data", ({ length }: Buffer) => {
+      this.#printedBytes += length;
+      if (this.#printedBytes <= MOST_BYTES || stream.destroyed) return;
+      stream.destroy();
+      this.#events.onFlood(MOST_BYTES);
+    });
+    createInterface({ input: stream, crlfDelay: Infinity }).on("line", onLine);
+  }
 }

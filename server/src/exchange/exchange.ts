@@ -52,6 +52,7 @@ export class Exchange {
   readonly #writer: CallWriter;
   readonly #opener: Opener;
   readonly #onDue = new Set<(inMs: number) => void>();
+  readonly #onEnded = new Set<(call: Call) => void>();
 
   constructor(options: ExchangeOptions) {
     const { db, nodeId, heartbeatIntervalMs, onError } = options;
@@ -141,6 +142,11 @@ export class Exchange {
     this.#onDue.add(listener);
   }
 
+  /** Calls `listener` with each call that has ended by this node's doing, after the commit. */
+  onEnded(listener: (call: Call) => void): void {
+    this.#onEnded.add(listener);
+  }
+
   #born({ call, request, assignment, timers }: Born): void {
     this.waiters.moved(call, null);
     this.#hintDue(timers);
@@ -181,6 +187,7 @@ export class Exchange {
     if (isEnded(next)) {
       this.waiters.moved(next, { call: next, endedAt: times.endedAt });
       this.hints.ended(next);
+      for (const listener of this.#onEnded) listener(next);
       return;
     }
     this.#hintDue(timers);

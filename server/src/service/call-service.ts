@@ -8,6 +8,7 @@ import type {
   OpenResult,
 } from "@trunkline/proto/call";
 import type { CallRef } from "../core/call.js";
+import type { Caller } from "../core/caller.js";
 import { LIMITS } from "../core/limits.js";
 import { formatCallId, formatToken } from "../core/name.js";
 import type { Scope } from "../core/scope.js";
@@ -33,7 +34,7 @@ export type UnaryCallService = Omit<ServiceImpl<typeof CallService>, "drive">;
 /** CallService without `Drive`. */
 export function callService(deps: ServiceDeps): UnaryCallService {
   return {
-    openCalls: async (request, context) => ({ results: await openCalls(deps, scopeOf(context), request) }),
+    openCalls: async (request, context) => ({ results: await openCalls(deps, callerOf(context), request) }),
     waitCalls: (request, context) => waitCalls(deps, callerOf(context), request, context.signal),
     getCall: async ({ call }, context) => {
       const scope = scopeOf(context);
@@ -57,17 +58,17 @@ export function callService(deps: ServiceDeps): UnaryCallService {
 /** Opens calls in one run, each for itself: one that is refused harms no other (I11). */
 async function openCalls(
   deps: ServiceDeps,
-  scope: Scope,
+  caller: Caller,
   { runId, calls }: OpenCallsRequest,
 ): Promise<OpenResult[]> {
   checkCount(calls.length, "calls", LIMITS.callsPerRequest);
   // Once for all of them: from here on the run is known, and they get their numbers in their order.
-  const run = await knownRun(deps, scope, runId);
+  const run = await knownRun(deps, caller.scope, runId);
   await deps.catalog.tools(run);
   return Promise.all(
     calls.map(async (spec, index): Promise<OpenResult> => {
       try {
-        const { opened } = await openCall(deps, scope, runId, spec, `calls[${String(index)}]`);
+        const { opened } = await openCall(deps, caller, runId, spec, `calls[${String(index)}]`);
         return { $typeName: "trunkline.v1.OpenResult", result: { case: "opened", value: opened } };
       } catch (error) {
         if (isFault(error)) deps.onError(error);

@@ -215,7 +215,7 @@ export class DriveStream implements Waiter, EndableStream {
     const place = this.#opens++;
     const opening = this.#carryOut(request, bytes, async () => {
       try {
-        const opened = await openCall(this.#deps, this.#scope, runId, call, "call");
+        const opened = await openCall(this.#deps, this.#caller, runId, call, "call");
         const watching = this.#opened(request, opened);
         if (watching !== undefined) await watching;
       } finally {

@@ -11,7 +11,7 @@ import { setTrailerStatus } from "@connectrpc/connect/protocol-grpc";
 import type { Caller } from "../core/caller.js";
 import { isFault, toConnectError } from "./error-map.js";
 import { ENVELOPE_BYTES, FrameReader } from "./frame-reader.js";
-import type { RequestHandler } from "./listener-handler.js";
+import { isGone, type RequestHandler } from "./listener-handler.js";
 
 type Request = Parameters<RequestHandler>[0];
 type Response = Parameters<RequestHandler>[1];
@@ -82,6 +82,8 @@ async function carry<I extends DescMessage, O extends DescMessage>(
   let failure: ConnectError | undefined;
   try {
     const caller = await admit(request.headers.authorization ?? null);
+    // Who went away meanwhile is not served: nothing would ever tell that again.
+    if (isGone(response)) return;
     const requests = new FrameReader(request, parserOf(method.input), readMaxBytes);
     for await (const frame of serve(requests, caller, gone.signal)) {
       const bytes = enveloped(toBinary(method.output, frame), writeMaxBytes);

@@ -1,6 +1,6 @@
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
 import type { Socket } from "node:net";
-import type { RequestHandler } from "./listener-handler.js";
+import { MAX_HEADER_BYTES, type RequestHandler } from "./listener-handler.js";
 import type { ListenerTimeouts } from "./listener-timeouts.js";
 
 /** One protocol's half of the listener: it takes sockets, and lets go of them when it drains. */
@@ -18,6 +18,7 @@ export function http1Side(handler: RequestHandler, timeouts: ListenerTimeouts): 
   let draining = false;
 
   const server = createServer({
+    maxHeaderSize: MAX_HEADER_BYTES,
     headersTimeout: timeouts.headersMs,
     // Node would measure it over the whole request and so cut every long stream.
     requestTimeout: 0,

@@ -1,6 +1,6 @@
 import { createServer, type Http2Session, type ServerOptions } from "node:http2";
 import type { Socket } from "node:net";
-import type { RequestHandler } from "./listener-handler.js";
+import { MAX_HEADER_BYTES, MAX_HEADERS, type RequestHandler } from "./listener-handler.js";
 import type { ProtocolSide } from "./listener-http1.js";
 import type { ListenerTimeouts } from "./listener-timeouts.js";
 
@@ -14,6 +14,7 @@ const SESSION_WINDOW_BYTES = 8 * 1024 * 1024;
  * that crossed a reset. Long sessions with thousands of waits are the normal case here.
  */
 const SESSION_OPTIONS: ServerOptions & { streamResetBurst: number; streamResetRate: number } = {
+  maxHeaderListPairs: MAX_HEADERS,
   maxSessionMemory: 256,
   maxSessionInvalidFrames: 1_000_000,
   maxSessionRejectedStreams: 10_000,
@@ -24,7 +25,7 @@ const SESSION_OPTIONS: ServerOptions & { streamResetBurst: number; streamResetRa
     enableConnectProtocol: false,
     initialWindowSize: STREAM_WINDOW_BYTES,
     maxConcurrentStreams: 10_000,
-    maxHeaderListSize: 64 * 1024,
+    maxHeaderListSize: MAX_HEADER_BYTES,
   },
 };
 

@@ -1,18 +1,12 @@
 import { createServer, type Server, type Socket } from "node:net";
-import { createServer as createTlsServer } from "node:tls";
 import { TrunklineError } from "../core/error.js";
-import { authority, bind, messageOf } from "./listener-bind.js";
+import { authority, bind } from "./listener-bind.js";
 import { onFirstBytes } from "./listener-first-bytes.js";
 import { guardedHandler, type RequestHandler } from "./listener-handler.js";
 import { http1Side, type ProtocolSide } from "./listener-http1.js";
 import { http2Side } from "./listener-http2.js";
 import { DEFAULT_TIMEOUTS, type ListenerTimeouts } from "./listener-timeouts.js";
-
-/** The contents of two PEM files: a certificate (with its chain, if any) and its private key. */
-export interface TlsFiles {
-  readonly cert: string | Buffer;
-  readonly key: string | Buffer;
-}
+import { renewTls, tlsFront, type TlsFiles } from "./listener-tls.js";
 
 /** What a {@link Listener} is made from. */
 export interface ListenerOptions {
@@ -39,6 +33,12 @@ export interface Listener {
   readonly port: number;
   /** Open connections, silent ones included. */
   connections(): number;
+  /**
+   * Takes another certificate for the connections to come; those that are open live on. Does nothing on a plain port.
+   *
+   * @throws TrunklineError INVALID_FIELD where the files cannot be used; it goes on with those that it has
+   */
+  renewTls(files: TlsFiles): void;
   /**
    * Stops listening, tells clients to go elsewhere (GOAWAY, `Connection: close`), lets running
    * requests end for `graceMs` and then cuts them. Resolves when every connection is gone. A second
@@ -78,26 +78,12 @@ function plainFront(timeouts: ListenerTimeouts, sides: Sides, undecided: Set<Soc
   });
 }
 
-function tlsFront(tls: TlsFiles, timeouts: ListenerTimeouts, sides: Sides): Server {
-  const options = {
-    ...SOCKET_OPTIONS,
-    ALPNProtocols: ["h2", "http/1.1"],
-    handshakeTimeout: timeouts.silenceMs,
-  };
-  try {
-    const front = createTlsServer({ ...options, cert: tls.cert, key: tls.key }, (socket) => {
-      socket.on("error", ignore);
-      sides[socket.alpnProtocol === "h2" ? "http2" : "http1"].accept(socket);
-    });
-    // A handshake that takes too long is only reported, and would stay open.
-    return front.on("tlsClientError", (_error, socket) => socket.destroy());
-  } catch (cause) {
-    throw new TrunklineError(
-      "INVALID_FIELD",
-      `tls: the certificate and key cannot be used (${messageOf(cause)}); allowed: a PEM certificate and its PEM private key`,
-      { cause, metadata: { field: "tls" } },
-    );
-  }
+function boundConnections(front: Server, max: number, onError: (error: unknown) => void): void {
+  front.maxConnections = max;
+  front.on("drop", () => {
+    const message = `${String(max)} connections are open, which is as many as are allowed: one more was closed`;
+    onError(new TrunklineError("OVERLOADED", message));
+  });
 }
 
 /**
@@ -108,16 +94,19 @@ function tlsFront(tls: TlsFiles, timeouts: ListenerTimeouts, sides: Sides): Serv
 export async function listen(options: ListenerOptions): Promise<Listener> {
   const onError = options.onError ?? ignore;
   const timeouts = { ...DEFAULT_TIMEOUTS, ...options.timeouts };
-  const handler = guardedHandler(options.handler, onError);
+  const isTls = options.tls !== undefined;
+  const handler = guardedHandler(options.handler, { isTls, onError });
   const sides = { http1: http1Side(handler, timeouts), http2: http2Side(handler, timeouts) };
   const sockets = new Set<Socket>();
   const undecided = new Set<Socket>();
 
-  const front =
+  const tlsOptions = { ...SOCKET_OPTIONS, handshakeTimeout: timeouts.silenceMs };
+  const secure =
     options.tls === undefined
-      ? plainFront(timeouts, sides, undecided)
-      : tlsFront(options.tls, timeouts, sides);
-  if (options.maxConnections !== undefined) front.maxConnections = options.maxConnections;
+      ? null
+      : tlsFront(options.tls, tlsOptions, (protocol, socket) => sides[protocol].accept(socket));
+  const front = secure ?? plainFront(timeouts, sides, undecided);
+  if (options.maxConnections !== undefined) boundConnections(front, options.maxConnections, onError);
   // First of all listeners: a socket can fail before the others have looked at it.
   front.prependListener("connection", (socket: Socket) => {
     sockets.add(socket);
@@ -131,9 +120,12 @@ export async function listen(options: ListenerOptions): Promise<Listener> {
   });
 
   return {
-    url: `${options.tls === undefined ? "http" : "https"}://${authority(options.host, port)}`,
+    url: `${isTls ? "https" : "http"}://${authority(options.host, port)}`,
     port,
     connections: () => sockets.size,
+    renewTls: (files) => {
+      if (secure !== null) renewTls(secure, files);
+    },
     async close({ graceMs }) {
       front.close();
       for (const socket of undecided) socket.destroy();

@@ -1,10 +1,12 @@
 import type { CallSpec, Opened } from "@trunkline/proto/call";
+import type { Quotas } from "../access/quotas.js";
 import { isEnded, type Call } from "../core/call.js";
 import { TrunklineError } from "../core/error.js";
 import { quoted } from "../core/json-text.js";
 import { formatCallId, isUuid } from "../core/name.js";
+import type { Caller } from "../core/caller.js";
 import type { Scope } from "../core/scope.js";
-import type { OpenOutcome } from "../exchange/opener.js";
+import type { OpenOutcome, OpenRequest } from "../exchange/opener.js";
 import type { KnownRun } from "../exchange/runs.js";
 import { loadRecords } from "../store/calls-read.js";
 import type { Instant } from "../store/rows.js";
@@ -29,28 +31,28 @@ export interface OpenedCall {
  */
 export function openCall(
   deps: ServiceDeps,
-  scope: Scope,
+  caller: Caller,
   runId: string,
   spec: CallSpec | undefined,
   field: string,
 ): Promise<OpenedCall> {
-  const run = deps.exchange.runs.peek(scope, runId);
+  const run = deps.exchange.runs.peek(caller.scope, runId);
   const tools = run === undefined ? undefined : deps.catalog.tools(run);
   if (run === undefined || tools === undefined || tools instanceof Promise) {
-    return openLater(deps, scope, runId, spec, field);
+    return openLater(deps, caller, runId, spec, field);
   }
-  return openIn(deps, run, tools, spec, field);
+  return openIn(deps, caller, { run, tools, spec, field });
 }
 
 async function openLater(
   deps: ServiceDeps,
-  scope: Scope,
+  caller: Caller,
   runId: string,
   spec: CallSpec | undefined,
   field: string,
 ): Promise<OpenedCall> {
-  const run = await knownRun(deps, scope, runId);
-  return openIn(deps, run, await deps.catalog.tools(run), spec, field);
+  const run = await knownRun(deps, caller.scope, runId);
+  return openIn(deps, caller, { run, tools: await deps.catalog.tools(run), spec, field });
 }
 
 /**
@@ -71,12 +73,18 @@ export function noRun(runId: string): TrunklineError {
   });
 }
 
+/** A call that is to be opened, in a run whose tools are known. */
+interface Opening {
+  readonly run: KnownRun;
+  readonly tools: ToolTable | null;
+  readonly spec: CallSpec | undefined;
+  readonly field: string;
+}
+
 async function openIn(
   deps: ServiceDeps,
-  run: KnownRun,
-  tools: ToolTable | null,
-  spec: CallSpec | undefined,
-  field: string,
+  caller: Caller,
+  { run, tools, spec, field }: Opening,
 ): Promise<OpenedCall> {
   const { exchange } = deps;
   const request = checkCallSpec(
@@ -88,10 +96,32 @@ async function openIn(
   const asked = request.executor === "client" || deps.seenTools.isSeen(run.record, request.tool);
   let seen = typeof asked === "boolean" ? asked : undefined;
   if (typeof asked !== "boolean") void asked.then((answer) => (seen = answer));
-  const outcome = await exchange.open(request);
+  const outcome = await (deps.quotas === null
+    ? exchange.open(request)
+    : openWithin(deps.quotas, exchange, caller, request));
   if (seen !== undefined) return { outcome, opened: toOpened(outcome, run, seen) };
   const opened = toOpened(outcome, run, await asked);
   return { opened, outcome: await lookAgain(exchange, outcome) };
+}
+
+/** As the exchange opens it, if nobody has too much. */
+async function openWithin(
+  quotas: Quotas,
+  exchange: ServiceDeps["exchange"],
+  caller: Caller,
+  request: OpenRequest,
+): Promise<OpenOutcome> {
+  const endUser = request.run.record;
+  const counted = quotas.openCall(caller, endUser);
+  if (counted !== undefined) await counted;
+  let stored = false;
+  try {
+    const outcome = await exchange.open(request);
+    stored = outcome.type === "created";
+    return outcome;
+  } finally {
+    quotas.opened(endUser, stored);
+  }
 }
 
 /** The call as it stands now, when something may have happened to it since its commit. */

@@ -1,3 +1,4 @@
+import type { Quotas } from "../access/quotas.js";
 import type { Caller } from "../core/caller.js";
 import { TrunklineError } from "../core/error.js";
 
@@ -20,6 +21,11 @@ export class OpenStreams {
   /** What is left of the shutdown when it began; null before it. */
   #deadlineMs: number | null = null;
   #idle: (() => void) | null = null;
+  readonly #quotas: Quotas | null;
+
+  constructor(quotas: Quotas | null = null) {
+    this.#quotas = quotas;
+  }
 
   /** Streams that are open, or whose end is still being written down. */
   get size(): number {
@@ -30,13 +36,17 @@ export class OpenStreams {
    * Counts a stream until `remove`; one that comes during the shutdown is asked to end at once.
    *
    * @param caller whose it is; null where nobody was asked
+   * @throws TrunklineError OVERLOADED where the caller has as many as are allowed
    */
   add(stream: EndableStream, caller: Caller | null): void {
+    if (caller !== null) this.#quotas?.enter(caller);
     this.#streams.set(stream, caller);
     if (this.#deadlineMs !== null) stream.shutDown(this.#deadlineMs);
   }
 
   remove(stream: EndableStream): void {
+    const caller = this.#streams.get(stream);
+    if (caller !== null && caller !== undefined) this.#quotas?.leave(caller);
     this.#streams.delete(stream);
     if (this.#streams.size === 0) this.#idle?.();
   }

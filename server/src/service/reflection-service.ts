@@ -123,16 +123,23 @@ async function* untilShutdown<T>(
   streams: OpenStreams,
   caller: Caller,
 ): AsyncGenerator<T, void, undefined> {
-  let shutDown = (): void => {};
-  const over = new Promise<undefined>((resolve) => {
-    shutDown = () => resolve(undefined);
-  });
-  const stream = { shutDown };
+  let isDown = false;
+  let stopWaiting = (): void => {};
+  const stream = {
+    shutDown: () => {
+      isDown = true;
+      stopWaiting();
+    },
+  };
   streams.add(stream, caller);
   const reader = requests[Symbol.asyncIterator]();
   try {
-    for (;;) {
-      const next = await Promise.race([reader.next(), over]);
+    while (!isDown) {
+      // A promise for each wait: one that outlasts them would keep all that a race with it has brought.
+      const next = await new Promise<IteratorResult<T> | undefined>((resolve, reject) => {
+        stopWaiting = () => resolve(undefined);
+        reader.next().then(resolve, reject);
+      });
       if (next === undefined || next.done === true) return;
       yield next.value;
     }

@@ -1,7 +1,13 @@
 import type { DescMethod } from "@bufbuild/protobuf";
 import type { UniversalServerRequest } from "@connectrpc/connect/protocol";
+import { setTrailerStatus } from "@connectrpc/connect/protocol-grpc";
+import { TrunklineError } from "../core/error.js";
+import { toConnectError } from "./error-map.js";
+import type { RequestHandler } from "./listener-handler.js";
+import { answerPlainly } from "./plain-answer.js";
 
 const JSON_TYPE = /^application\/json *(?:;|$)/i;
+const WEB_TYPE = "application/grpc-web";
 const UNARY_PROTO = "application/proto";
 /** An empty message of gRPC, gRPC-Web and Connect's streams: no flags, no bytes. */
 const EMPTY_ENVELOPE = new Uint8Array(5);
@@ -17,6 +23,27 @@ export function withoutBody(request: UniversalServerRequest, method: DescMethod)
   header.delete("content-length");
   const type = header.get("content-type") ?? "";
   return { ...request, header, body: only(emptyBody(type, method)) };
+}
+
+/**
+ * Answers a stream in both directions that came over HTTP/1.1. Ends the connection as well: a client that goes on
+ * sending its half of the stream would wait for ever.
+ */
+export function refuseVersion(
+  request: Parameters<RequestHandler>[0],
+  response: Parameters<RequestHandler>[1],
+  path: string,
+): void {
+  const text = `${path} is a stream in both directions: it needs HTTP/2, from the client and from every proxy before this server`;
+  const { "content-type": type = "" } = request.headers;
+  if (type.startsWith(WEB_TYPE)) {
+    // Its clients read no text of another answer than this.
+    const status = setTrailerStatus(new Headers(), toConnectError(new TrunklineError("UNIMPLEMENTED", text)));
+    response.writeHead(200, { ...Object.fromEntries(status), "content-type": type, connection: "close" });
+    response.end();
+    return;
+  }
+  answerPlainly(response, 505, text, { connection: "close" });
 }
 
 function emptyBody(type: string, { methodKind }: DescMethod): Uint8Array {

@@ -14,15 +14,16 @@ import {
   universalRequestFromNodeRequest,
   universalResponseToNodeResponse,
 } from "@connectrpc/connect-node";
+import type { UniversalServerRequest } from "@connectrpc/connect/protocol";
 import { TrunklineError } from "../core/error.js";
 import { admissionKey, type Admission } from "./auth.js";
+import { refusePath, withWords } from "./empty-answer.js";
 import { toTrunklineError } from "./error-map.js";
 import type { Gate } from "./gate.js";
-import type { UniversalServerRequest } from "@connectrpc/connect/protocol";
 import type { GrpcStream } from "./grpc-stream.js";
-import type { RequestHandler } from "./listener-handler.js";
+import { isGone, type RequestHandler } from "./listener-handler.js";
 import { withProblem } from "./problem-detail.js";
-import { withoutBody } from "./refused-request.js";
+import { refuseVersion, withoutBody } from "./refused-request.js";
 import type { PlainRoute } from "./settle-route.js";
 
 /** What a {@link requestHandler} serves. */
@@ -55,22 +56,23 @@ export function requestHandler(options: RequestHandlerOptions): RequestHandler {
     const handler = handlers.get(path);
     if (handler === undefined) {
       if (otherwise?.(path, request, response) === true) return;
-      response.writeHead(404);
-      response.end();
+      refusePath(response);
       return;
     }
     if (handler.method.methodKind === "bidi_streaming" && request.httpVersionMajor < 2) {
-      refuseVersion(response, path);
+      refuseVersion(request, response, path);
       return;
     }
     const answered = async (): Promise<void> => {
       const authorization = request.headers.authorization ?? null;
       const admission: Admission = await gate.admit(handler.method, authorization).catch(toTrunklineError);
+      // Who went away meanwhile is not served: nothing would ever tell that again.
+      if (isGone(response)) return;
       const whole = universalRequest(request, response, admission);
       const admitted = admission instanceof TrunklineError ? withoutBody(whole, handler.method) : whole;
       const answer = await handler(admitted);
       const full = handler.method.methodKind === "unary" ? await withProblem(answer) : answer;
-      await universalResponseToNodeResponse(withClearEnd(full), response);
+      await universalResponseToNodeResponse(withClearEnd(withWords(full)), response);
     };
     // Whatever a service throws is in its answer already; what is left is a peer that has gone.
     answered().catch(() => {});
@@ -81,17 +83,9 @@ function valuesOf(admission: Admission): ContextValues {
   return createContextValues().set(admissionKey, admission);
 }
 
-/** Ends the connection as well: a client that goes on sending its half of the stream would wait for ever. */
-function refuseVersion(response: Parameters<RequestHandler>[1], path: string): void {
-  response.writeHead(505, { "content-type": "text/plain; charset=utf-8", connection: "close" });
-  response.end(
-    `${path} is a stream in both directions: it needs HTTP/2, from the client and from every proxy before this server\n`,
-  );
-}
-
 /**
- * The request as connect-node takes it. One of HTTP/1.1 that is answered before all of it was read is read to its end:
- * Node's own iterator would end it for good, and whatever comes next on its connection would wait for ever.
+ * The request as connect-node takes it. One of HTTP/1.1 that is answered before all of it was read leaves its rest to
+ * be dropped: Node's own iterator would end it for good, and whatever comes next on its connection would wait for ever.
  */
 function universalRequest(
   request: Parameters<RequestHandler>[0],
@@ -100,9 +94,6 @@ function universalRequest(
 ): UniversalServerRequest {
   const universal = universalRequestFromNodeRequest(request, response, undefined, valuesOf(admission));
   if (!(request instanceof IncomingMessage)) return universal;
-  response.once("finish", () => {
-    if (!request.complete) request.resume();
-  });
   return { ...universal, body: request.iterator({ destroyOnReturn: false }) };
 }
 

@@ -1,8 +1,8 @@
-import { Code, ConnectError } from "@connectrpc/connect";
 import type { Caller } from "../core/caller.js";
 import type { TrunklineError } from "../core/error.js";
 import { noDatabase } from "../exchange/availability.js";
 import { shuttingDown, type EndableStream, type OpenStreams } from "./open-streams.js";
+import { endedEarly } from "./request-end.js";
 
 /** One request that waits: woken by what it waits for, by its end, by its client's going away, or by its node's. */
 export class RequestWait implements EndableStream {
@@ -15,8 +15,12 @@ export class RequestWait implements EndableStream {
   #down: TrunklineError | null = null;
   #resume: (() => void) | null = null;
 
-  /** @param timeoutMs at most 60 s; 0 does not wait at all */
+  /**
+   * @param timeoutMs at most 60 s; 0 does not wait at all
+   * @throws TrunklineError OVERLOADED where the caller has as many streams and waits as are allowed
+   */
   constructor(timeoutMs: number, signal: AbortSignal, streams: OpenStreams, caller: Caller) {
+    streams.add(this, caller);
     this.#streams = streams;
     this.#signal = signal;
     this.#over = timeoutMs === 0;
@@ -25,7 +29,6 @@ export class RequestWait implements EndableStream {
       this.poke();
     }, timeoutMs);
     signal.addEventListener("abort", this.#onAbort, { once: true });
-    streams.add(this, caller);
   }
 
   shutDown(): void {
@@ -58,8 +61,8 @@ export class RequestWait implements EndableStream {
   /**
    * Pauses until something pokes; at once if something has since the last pause. False when the time has passed.
    *
-   * @throws ConnectError CANCELED when the client has gone away; TrunklineError UNAVAILABLE when the node goes down or loses
-   *   its database
+   * @throws ConnectError CANCELED when the client has gone away, or DEADLINE_EXCEEDED; TrunklineError UNAVAILABLE when
+   *   the node goes down or loses its database
    */
   async next(): Promise<boolean> {
     if (!this.#poked && !this.#over && this.#down === null && !this.#signal.aborted) {
@@ -68,7 +71,7 @@ export class RequestWait implements EndableStream {
       });
     }
     this.#poked = false;
-    if (this.#signal.aborted) throw new ConnectError("the client went away", Code.Canceled);
+    if (this.#signal.aborted) throw endedEarly(this.#signal);
     if (this.#down !== null) throw this.#down;
     return !this.#over;
   }

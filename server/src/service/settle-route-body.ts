@@ -107,9 +107,8 @@ function membersOf(text: string, field: string): Members | undefined {
 }
 
 function twice(field: string, name: string): TrunklineError {
-  return new TrunklineError("INVALID_FIELD", `${field} has ${quoted(name)} twice; allowed is each name once`, {
-    metadata: { field },
-  });
+  const message = `${field} has ${quoted(name)} twice; allowed is each name once`;
+  return new TrunklineError("INVALID_FIELD", message, { metadata: { field } });
 }
 
 function refuseOthers(given: Members, allowed: readonly string[], what: string): void {

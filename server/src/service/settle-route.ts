@@ -13,6 +13,7 @@ import type { ServiceDeps } from "./deps.js";
 import { isFault, toProblem } from "./error-map.js";
 import type { Gate } from "./gate.js";
 import { isGone, type RequestHandler } from "./listener-handler.js";
+import { PAGE_HEADERS } from "./plain-answer.js";
 import type { RequestLoad } from "./request-load.js";
 import { findTargets, settleTarget } from "./settle-calls.js";
 import { readSettleBody, type SettleBody } from "./settle-route-body.js";
@@ -176,6 +177,7 @@ function reply(request: Request, response: Response, { status, result, headers }
   if (isGone(response)) return;
   const isCut = !request.complete && request.httpVersionMajor < 2;
   response.writeHead(status, {
+    ...PAGE_HEADERS,
     "content-type": "application/json",
     ...(status === 401 && { "www-authenticate": "Bearer" }),
     ...(isCut && { connection: "close" }),

@@ -8,7 +8,8 @@ import { Code, ConnectError } from "@connectrpc/connect";
  */
 export function onClientGone(signal: AbortSignal, gone: () => void): () => void {
   const listener = (): void => void setImmediate(gone);
-  signal.addEventListener("abort", listener, { once: true });
+  if (signal.aborted) listener();
+  else signal.addEventListener("abort", listener, { once: true });
   return () => signal.removeEventListener("abort", listener);
 }
 

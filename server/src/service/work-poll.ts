@@ -1,4 +1,3 @@
-import { Code, ConnectError } from "@connectrpc/connect";
 import type { Claim, ClaimCallsResponse, Hello } from "@trunkline/proto/worker";
 import type { ClaimedCall } from "../core/call.js";
 import type { TrunklineError } from "../core/error.js";
@@ -11,6 +10,7 @@ import type { ServiceDeps } from "./deps.js";
 import { shuttingDown, type EndableStream } from "./open-streams.js";
 import { labelBytes, textBytes } from "./page-bytes.js";
 import { PAGE_PAYLOAD_BYTES } from "./page-token.js";
+import { endedEarly } from "./request-end.js";
 import { toClaim, toHelloRequest, toWelcome } from "./work-convert.js";
 
 /** What a claim takes of a response beside what varies in it, roughly. */
@@ -47,7 +47,7 @@ export class WorkPoll implements WorkSink, EndableStream {
    * Says hello and waits for claims, at most so long; not at all for a hello without free slots.
    *
    * @throws TrunklineError for what the hello says; SESSION_IN_USE; SUPERSEDED; UNAVAILABLE when the node goes down
-   *   or loses its database; ConnectError CANCELED when the client has gone
+   *   or loses its database; ConnectError CANCELED when the client has gone, or DEADLINE_EXCEEDED
    */
   async run(hello: Hello, waitMs: number): Promise<ClaimCallsResponse> {
     const { exchange, streams } = this.#deps;
@@ -153,7 +153,7 @@ export class WorkPoll implements WorkSink, EndableStream {
     const offered = [...this.#offered.values()];
     if (this.#signal.aborted) {
       for (const { call } of offered) exchange.sessions.takeBackUnframed(call);
-      throw new ConnectError("the client went away", Code.Canceled);
+      throw endedEarly(this.#signal);
     }
     if (offered.length === 0 && this.#refusal !== null) throw this.#refusal;
     return {

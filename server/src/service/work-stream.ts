@@ -40,6 +40,11 @@ const PROBLEM_BYTES = 256;
 const GOAWAY_BYTES = 64;
 /** What may wait for a worker to read before no more claims are made for it, whatever its credit. */
 const UNREAD_BYTES = 4 * 1024 * 1024;
+/**
+ * What may wait for a worker to read of answers to what it says: credit bounds its claims, and nothing bounds ids that
+ * it makes up.
+ */
+const UNREAD_REPLY_BYTES = 16 * 1024 * 1024;
 /** The part of its deadline for which a goaway waits for claims that are being written. */
 const LAST_CLAIMS_PART = 0.75;
 
@@ -60,6 +65,8 @@ export class WorkStream implements WorkSink, EndableStream {
   /** Settles with the hello that is being taken, or was; null for one that failed. */
   #greeting: Promise<Session | null> | null = null;
   #session: Session | null = null;
+  /** Bytes of replies since the worker has last read all that there was. */
+  #unreadReplies = 0;
   /** Answers, deferrals and releases whose acks are still to come. */
   #unacked = 0;
   /** The last claim of a worker that drains has ended. */
@@ -109,6 +116,7 @@ export class WorkStream implements WorkSink, EndableStream {
 
   /** The worker has read, or is about to read, all that there was. */
   async #taken(): Promise<void> {
+    this.#unreadReplies = 0;
     const session = this.#session;
     if (session?.stalled === true && !this.#left) this.#deps.exchange.dispatch.resume(session);
   }
@@ -187,6 +195,19 @@ export class WorkStream implements WorkSink, EndableStream {
     else this.#early.push(() => this.#writer.add(bytes, put));
   }
 
+  /** As {@link #add}, for what answers the worker. */
+  #reply(bytes: number, put: (frame: WorkResponse) => void): void {
+    this.#add(bytes, put);
+    this.#unreadReplies += bytes;
+    if (this.#unreadReplies <= UNREAD_REPLY_BYTES) return;
+    this.end(
+      new TrunklineError(
+        "UNAVAILABLE",
+        `${this.#unreadReplies} bytes of replies are unread; allowed are at most ${UNREAD_REPLY_BYTES}`,
+      ),
+    );
+  }
+
   async #read(requests: AsyncIterable<WorkRequest>): Promise<void> {
     try {
       for await (const frame of requests) {
@@ -247,7 +268,7 @@ export class WorkStream implements WorkSink, EndableStream {
     if (frame.heartbeat !== undefined) {
       const progress = frame.heartbeat.progress.filter(isGoodProgress);
       const lost = exchange.heartbeats.beat(session, frame.heartbeat.claims, progress);
-      this.#add(ID_BYTES * (lost.length + 1), (response) => {
+      this.#reply(sizeOfIds(lost), (response) => {
         response.heartbeatAck = { $typeName: "trunkline.v1.HeartbeatAck", lost };
       });
     }
@@ -278,7 +299,8 @@ export class WorkStream implements WorkSink, EndableStream {
     acknowledged(this.#deps, claimId, work).then(
       (ack) => {
         this.#unacked--;
-        this.#add(ack.problem === undefined ? ID_BYTES : PROBLEM_BYTES, ({ acks }) => acks.push(ack));
+        const rest = ack.problem === undefined ? 0 : PROBLEM_BYTES;
+        this.#reply(sizeOfIds([claimId]) + rest, ({ acks }) => acks.push(ack));
         this.#sayDrained();
         this.#endWhenAcked();
       },
@@ -339,6 +361,11 @@ export class WorkStream implements WorkSink, EndableStream {
 
 function violation(message: string): TrunklineError {
   return new TrunklineError("PROTOCOL_VIOLATION", message, { metadata: { field: "hello" } });
+}
+
+/** What ids take of a frame, roughly, those too that a worker has made up. */
+function sizeOfIds(ids: readonly string[]): number {
+  return ids.reduce((bytes, { length }) => bytes + Math.max(ID_BYTES, length), ID_BYTES);
 }
 
 /** What a claim takes of a frame, roughly. */

@@ -157,6 +157,26 @@ export async function createKey(db: Database, key: NewKey): Promise<KeyRecord | 
   );
 }
 
+const LOCK = statement("access_lock", "SELECT version FROM access_state FOR UPDATE");
+
+/** Keeps keys and tokens as they are until the end of this transaction. */
+export async function lockAccess(tx: Database): Promise<void> {
+  await tx.query(LOCK, []);
+}
+
+const HAS_ADMIN_KEY = statement(
+  "key_has_admin",
+  `SELECT EXISTS (
+    SELECT FROM api_keys WHERE project_id = $1 AND revoked_at IS NULL AND 'admin' = ANY (rights)
+  ) AS present`,
+);
+
+/** Whether a project has a key that is good and can make others. */
+export async function hasAdminKey(db: Database, projectId: number): Promise<boolean> {
+  const [row] = await db.query<{ readonly present: boolean }>(HAS_ADMIN_KEY, [projectId]);
+  return row?.present === true;
+}
+
 const LIST_KEYS = statement(
   "key_list",
   `SELECT ${KEY_COLUMNS} FROM api_keys WHERE project_id = $1 AND id > $2 ORDER BY id LIMIT $3`,

@@ -1,16 +1,16 @@
 import { once } from "node:events";
+import { createServer as createHttp1Server, type Server as Http1Server } from "node:http";
 import {
   createSecureServer,
   createServer,
   type Http2SecureServer,
   type Http2Server,
   type SecureServerOptions,
-  type ServerHttp2Session,
 } from "node:http2";
 import type { AddressInfo } from "node:net";
 import { create, type MessageInitShape } from "@bufbuild/protobuf";
-import { durationFromMs } from "@bufbuild/protobuf/wkt";
-import type { ConnectError, HandlerContext, ServiceImpl } from "@connectrpc/connect";
+import { durationFromMs, durationMs } from "@bufbuild/protobuf/wkt";
+import { Code, ConnectError, type HandlerContext, type ServiceImpl } from "@connectrpc/connect";
 import { connectNodeAdapter } from "@connectrpc/connect-node";
 import {
   CallService,
@@ -27,34 +27,28 @@ import {
   type WorkRequest,
   type WorkResponse,
 } from "@trunkline/proto/worker";
+import { PollPeer } from "./poll-peer.js";
+import { Queue } from "./queue.js";
 
-/** Values that are put in by one side and awaited by the other. */
-class Queue<T> {
-  readonly #values: T[] = [];
-  readonly #takers: { resolve: (value: T) => void; reject: (error: Error) => void }[] = [];
-  #closed: Error | undefined;
-
-  put(value: T): void {
-    const taker = this.#takers.shift();
-    if (taker === undefined) this.#values.push(value);
-    else taker.resolve(value);
-  }
-
-  close(error: Error): void {
-    this.#closed = error;
-    for (const { reject } of this.#takers.splice(0)) reject(error);
-  }
-
-  take(): Promise<T> {
-    if (this.#values.length > 0) return Promise.resolve(this.#values.shift() as T);
-    if (this.#closed !== undefined) return Promise.reject(this.#closed);
-    return new Promise((resolve, reject) => this.#takers.push({ resolve, reject }));
-  }
-
-  /** Takes what is there without waiting. */
-  drain(): T[] {
-    return this.#values.splice(0);
-  }
+/** A worker, as the test plays its server, whatever carries what they say. */
+export interface WorkPeer {
+  /** The first request's headers. */
+  readonly header: Headers;
+  /** Resolves when the worker has dropped it, or the test cut it. */
+  readonly over: Promise<void>;
+  /** The next frame. */
+  next(): Promise<WorkRequest>;
+  /** The next frame that fits; those before it are passed over. */
+  until(fits: (frame: WorkRequest) => boolean): Promise<WorkRequest>;
+  send(frame: Partial<WorkResponse>): void;
+  /** Ends it in order; of a worker that polls, this server has nothing to end. */
+  end(): void;
+  /** Ends it with an error. */
+  fail(error: ConnectError): void;
+  /** Takes what comes, and says nothing any more. */
+  fallSilent(): void;
+  /** Waits for the worker to close it, and closes it as well. */
+  farewell(): Promise<void>;
 }
 
 /** One stream of a client, as the test plays its server. */
@@ -138,6 +132,15 @@ export class PeerStream<Up, Down> {
     this.#down.put(error);
   }
 
+  fallSilent(): void {
+    // It says nothing by itself.
+  }
+
+  async farewell(): Promise<void> {
+    await this.halfClosed();
+    this.end();
+  }
+
   async *frames(): AsyncGenerator<Down> {
     for (;;) {
       const next = await this.#down.take();
@@ -148,7 +151,6 @@ export class PeerStream<Up, Down> {
   }
 }
 
-export type WorkPeer = PeerStream<WorkRequest, WorkResponse>;
 export type DrivePeer = PeerStream<DriveRequest, DriveResponse>;
 
 /** What the test answers to unary calls. */
@@ -159,30 +161,50 @@ export interface Unary {
   toolsets?: Partial<ServiceImpl<typeof ToolsetService>>;
 }
 
+/** What carries the sessions of workers: streams over HTTP/2, or single requests over HTTP/1.1. */
+export const CARRIAGES = ["stream", "poll"] as const;
+
+export type Carriage = (typeof CARRIAGES)[number];
+
 /** How often heartbeats are due in these tests. */
 export const INTERVAL_MS = 100;
+
+/** What a connection of either version of HTTP has. */
+interface Connection {
+  destroy(): void;
+  on(event: "close", listener: () => void): unknown;
+}
 
 /** A server that says what the test tells it to, over real sockets. */
 export class Peer implements AsyncDisposable {
   readonly #unary: Unary;
-  readonly #sessions = new Set<ServerHttp2Session>();
+  readonly #connections = new Set<Connection>();
   readonly #work = new Queue<WorkPeer>();
   readonly #drive = new Queue<DrivePeer>();
   readonly #tls: SecureServerOptions | undefined;
-  #server: Http2Server | Http2SecureServer | undefined;
+  readonly #carriage: Carriage;
+  #server: Http1Server | Http2Server | Http2SecureServer | undefined;
+  #polling: PollPeer | undefined;
   #port = 0;
   /** While set, streams end with it at once. */
   refusal: ConnectError | undefined;
   /** How many connections were made. */
   connections = 0;
+  /** How many `Work` streams were opened, or how often a worker began to poll. */
+  workers = 0;
 
-  private constructor(unary: Unary, tls: SecureServerOptions | undefined) {
+  private constructor(unary: Unary, tls: SecureServerOptions | undefined, carriage: Carriage) {
     this.#unary = unary;
     this.#tls = tls;
+    this.#carriage = carriage;
   }
 
-  static async start(unary: Unary = {}, tls?: SecureServerOptions): Promise<Peer> {
-    const peer = new Peer(unary, tls);
+  static async start(
+    unary: Unary = {},
+    tls?: SecureServerOptions,
+    carriage: Carriage = "stream",
+  ): Promise<Peer> {
+    const peer = new Peer(unary, tls, carriage);
     await peer.listen();
     return peer;
   }
@@ -191,12 +213,12 @@ export class Peer implements AsyncDisposable {
     return `${this.#tls === undefined ? "http" : "https"}://127.0.0.1:${this.#port}`;
   }
 
-  /** The next `Work` stream that is opened. */
+  /** The next `Work` stream that is opened, or the next worker that begins to poll. */
   work(): Promise<WorkPeer> {
     return this.#work.take();
   }
 
-  /** The next `Work` stream, its hello, and a welcome for it. */
+  /** The next of them, its hello, and a welcome for it. */
   async welcomeWork(welcome: MessageInitShape<typeof WorkResponseSchema>["welcome"] = {}) {
     const stream = await this.work();
     const { hello } = await stream.next();
@@ -228,7 +250,8 @@ export class Peer implements AsyncDisposable {
 
   /** Cuts all connections; new ones are taken. */
   cut(): void {
-    for (const session of this.#sessions) session.destroy();
+    this.#polling?.fail(new ConnectError("cut", Code.Unavailable));
+    for (const connection of this.#connections) connection.destroy();
   }
 
   /** Cuts all connections and refuses new ones until {@link listen}. */
@@ -245,11 +268,11 @@ export class Peer implements AsyncDisposable {
   /** Takes connections, on the same port as before. */
   async listen(): Promise<void> {
     const adapter = connectNodeAdapter({ routes: (router) => this.#routes(router) });
-    const server = this.#tls === undefined ? createServer(adapter) : createSecureServer(this.#tls, adapter);
-    server.on("session", (session) => {
+    const server = this.#serve(adapter);
+    server.on(this.#carriage === "poll" ? "connection" : "session", (connection: Connection) => {
       this.connections++;
-      this.#sessions.add(session);
-      session.on("close", () => this.#sessions.delete(session));
+      this.#connections.add(connection);
+      connection.on("close", () => this.#connections.delete(connection));
     });
     server.listen(this.#port, "127.0.0.1");
     await once(server, "listening");
@@ -261,15 +284,46 @@ export class Peer implements AsyncDisposable {
     await this.stop();
   }
 
+  #serve(adapter: ReturnType<typeof connectNodeAdapter>): Http1Server | Http2Server | Http2SecureServer {
+    if (this.#carriage === "poll") return createHttp1Server(adapter);
+    return this.#tls === undefined ? createServer(adapter) : createSecureServer(this.#tls, adapter);
+  }
+
+  #meet(worker: WorkPeer): void {
+    this.workers++;
+    this.#work.put(worker);
+  }
+
+  /** The worker that a request without hello is of. */
+  #poller(): PollPeer["twins"] {
+    if (this.#polling === undefined) throw new ConnectError("no session", Code.NotFound);
+    return this.#polling.twins;
+  }
+
   #routes(router: Parameters<Parameters<typeof connectNodeAdapter>[0]["routes"]>[0]): void {
     router.service(WorkerService, {
+      claimCalls: (request, context) => {
+        if (this.refusal !== undefined) throw this.refusal;
+        // The SDK's first request of a carrier waits for nothing.
+        const waits = request.wait === undefined || durationMs(request.wait) > 0;
+        const drains = request.hello?.slots === 0;
+        if (this.#polling === undefined || this.#polling.isOver || !(waits || drains)) {
+          this.#polling = new PollPeer(context.requestHeader);
+          this.#meet(this.#polling);
+        }
+        return this.#polling.twins.claimCalls(request, context);
+      },
+      heartbeat: (request, context) => this.#poller().heartbeat(request, context),
+      answerCalls: (request, context) => this.#poller().answerCalls(request, context),
+      deferCall: (request, context) => this.#poller().deferCall(request, context),
+      releaseCalls: (request, context) => this.#poller().releaseCalls(request, context),
       work: (requests, context) => {
         if (this.refusal !== undefined) throw this.refusal;
         const stream = new PeerStream<WorkRequest, WorkResponse>(requests, context, (frame) => ({
           ...create(WorkResponseSchema),
           ...frame,
         }));
-        this.#work.put(stream);
+        this.#meet(stream);
         return stream.frames();
       },
     });

@@ -7,6 +7,7 @@ export const MISTAKES = /** @type {const} */ ({
   "same-nonce": { caughtBy: [1], expected: "a random nonce" },
   "never-accepts": { caughtBy: [2], expected: "`accepted` before the answer" },
   "drops-data": { caughtBy: [3], expected: "the failure's data" },
+  "sends-all-data": { caughtBy: [3], expected: "failure data of at most 65536 bytes" },
   "drops-retryable": { caughtBy: [3, 4], expected: "the failure's `retryable`" },
   "one-attempt": { caughtBy: [4], expected: "/1 2`" },
   "exceptions-as-failures": { caughtBy: [5], expected: "the failure's kind" },
@@ -35,6 +36,7 @@ export const MISTAKES = /** @type {const} */ ({
   "stays-after-goaway": { caughtBy: [18], expected: "a hello on a new stream" },
   "same-connection": { caughtBy: [18], expected: "the next stream on a new connection" },
   "drops-old": { caughtBy: [18], expected: "on stream 1" },
+  "reads-less": { caughtBy: [19], expected: "an answer to claim-1 (echo) on stream 1" },
   "one-frame": { caughtBy: [19], expected: "frames of at most" },
   "parses-numbers": { caughtBy: [20], expected: "12345678901234567890.12345678901234567890" },
   "strict-enums": { caughtBy: [21], expected: "`stopped " },
@@ -43,6 +45,9 @@ export const MISTAKES = /** @type {const} */ ({
   "slow-return": { caughtBy: [23], expected: "a stream after the port is open again" },
   "tries-again": { caughtBy: [24], expected: "without another try" },
   "ends-in-order": { caughtBy: [24], expected: "with a code other than 0" },
+  "shallow-parser": { caughtBy: [25], expected: "the failure's kind" },
+  recurses: { caughtBy: [25], expected: "an answer to claim-3 (fail) on stream 1" },
+  "any-size": { caughtBy: [26], expected: "a failure for claim-2" },
 });
 
 /** @typedef {keyof typeof MISTAKES} Mistake */

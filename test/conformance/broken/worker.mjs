@@ -31,13 +31,14 @@ import {
 const {
   BROKEN = "",
   TRUNKLINE_URL = "",
-  TRUNKLINE_API_KEY = "",
+  TRUNKLINE_KEY = "",
   TRUNKLINE_WORKER = "",
   TRUNKLINE_CONCURRENCY = "1",
 } = process.env;
 /** @param {import("./mistakes.mjs").Mistake[]} mistakes */
 const broken = (...mistakes) => mistakes.some((mistake) => mistake === BROKEN);
 
+const MAX_FRAME_BYTES = 4 * 1024 * 1024;
 const concurrency = Number(TRUNKLINE_CONCURRENCY);
 const sessionId = randomUUID();
 const nonce = broken("same-nonce") ? "0123456789abcdef" : randomBytes(16).toString("hex");
@@ -50,6 +51,7 @@ let granted = 0;
 let hellos = 0;
 let draining = false;
 let failures = 0;
+let maxResultBytes = 0;
 /** @type {Stream | undefined} */
 let newest;
 /** @type {Stream | undefined} */
@@ -67,10 +69,11 @@ class Stream {
   /** @param {Http2SessionManager} connection */
   constructor(connection = new Http2SessionManager(TRUNKLINE_URL)) {
     this.connection = connection;
-    const key = broken("no-key") ? "" : `Bearer ${TRUNKLINE_API_KEY}`;
+    const key = broken("no-key") ? "" : `Bearer ${TRUNKLINE_KEY}`;
     const transport = createGrpcTransport({
       baseUrl: TRUNKLINE_URL,
       sessionManager: connection,
+      ...(broken("reads-less") ? { readMaxBytes: MAX_FRAME_BYTES - 1 } : {}),
       interceptors: [
         (next) => (request) => {
           request.header.set("authorization", key);
@@ -112,6 +115,7 @@ class Stream {
         this.#heardAt = performance.now();
         if (frame.welcome !== undefined) {
           const { heartbeatInterval, verdicts } = frame.welcome;
+          maxResultBytes = frame.welcome.maxResultBytes;
           this.intervalMs = heartbeatInterval === undefined ? 5_000 : durationMs(heartbeatInterval);
           welcomed(this, verdicts);
           beat = setInterval(() => this.#beat(), this.intervalMs * (broken("slow-beats") ? 2.4 : 1));
@@ -229,6 +233,11 @@ async function run(one) {
   const { claimId, callId, attempt, tool, inputJson } = claim;
   if (broken("grants-early")) free();
   console.log(`started ${callId} ${attempt}`);
+  try {
+    if (broken("recurses")) walk(JSON.parse(inputJson));
+  } catch {
+    return;
+  }
   const answer = await handle(tool, inputJson, one);
   if (answer !== undefined && (!lost.signal.aborted || broken("answers-lost"))) {
     say(one, { answers: [{ claimId, callId, outcome: answer }] });
@@ -319,7 +328,9 @@ const handlers = {
   fail: ({ message, data, retryable = false }) => {
     const dataJson = data === undefined || broken("drops-data") ? "" : JSON.stringify(data);
     const again = retryable && !broken("drops-retryable");
-    return { case: "failure", value: { kind: FailureKind.TOOL, message, dataJson, retryable: again } };
+    const fits = Buffer.byteLength(dataJson) <= 65_536 || broken("sends-all-data");
+    const kind = fits ? FailureKind.TOOL : FailureKind.OVERSIZED;
+    return { case: "failure", value: { kind, message, dataJson: fits ? dataJson : "", retryable: again } };
   },
   crash: ({ message }) => {
     throw new Error(message);
@@ -353,7 +364,19 @@ const handlers = {
  * @returns {Outcome}
  */
 function result(value) {
-  return { case: "resultJson", value };
+  const bytes = Buffer.byteLength(value);
+  if (bytes <= maxResultBytes || broken("any-size")) return { case: "resultJson", value };
+  const message = `the result has ${bytes} bytes; allowed are ${maxResultBytes}`;
+  return { case: "failure", value: { kind: FailureKind.OVERSIZED, message } };
+}
+
+/**
+ * @param {any} value
+ * @returns {number} How deep it nests.
+ */
+function walk(value) {
+  if (typeof value !== "object" || value === null) return 0;
+  return 1 + Object.values(value).reduce((depth, each) => Math.max(depth, walk(each)), 0);
 }
 
 /**
@@ -364,7 +387,9 @@ function result(value) {
  */
 async function handle(tool, inputJson, one) {
   try {
-    return await handlers[tool]?.(JSON.parse(inputJson), one);
+    const input = JSON.parse(inputJson);
+    if (broken("shallow-parser") && walk(input) > 128) throw new Error("it nests too deep");
+    return await handlers[tool]?.(input, one);
   } catch (error) {
     const kind = broken("exceptions-as-failures") ? FailureKind.TOOL : FailureKind.EXCEPTION;
     return { case: "failure", value: { kind, message: String(error) } };

@@ -1,29 +1,25 @@
-import { spawn } from "node:child_process";
-import { existsSync } from "node:fs";
-import { chown, mkdtemp, rm, writeFile } from "node:fs/promises";
-import { connect } from "node:net";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { findFreePort } from "../../../server/src/embedded/launch.js";
-import { TestProcess } from "../../support/child-process.js";
-import { until } from "../../support/until.js";
-
-const PLACES = [...(process.env["PATH"] ?? "").split(":"), "/usr/sbin", "/usr/local/sbin"];
+import { documented, type Changes } from "./documented.js";
+import { CERTIFICATE, installed, PRIVATE_KEY, startProxy, type ProxyProcess } from "./proxy-process.js";
 
 /** The program, where it is installed. */
-export const NGINX = PLACES.map((folder) => join(folder, "nginx")).find((file) => existsSync(file));
-
-/** An account without rights, on every Linux; its worker process would change to one anyway. */
-const NOBODY = 65_534;
+export const NGINX = installed("nginx");
 
 /** A real nginx before a node, on two ports. */
-export interface Nginx extends AsyncDisposable {
+export interface Nginx extends ProxyProcess {
   /** Where it speaks HTTP/2 without TLS, and passes gRPC on. */
   readonly grpcUrl: string;
   /** Where it speaks HTTP/1.1, and passes on by plain proxying. */
   readonly http1Url: string;
-  /** What it logged of requests that went wrong. */
-  readonly log: string;
+}
+
+/** A real nginx that speaks TLS, before one node or two. */
+export interface SecureNginx extends ProxyProcess {
+  /** Where it speaks TLS. */
+  readonly url: string;
+  /** Where it speaks HTTP/2 without. */
+  readonly plainUrl: string;
 }
 
 /** What differs from nginx's defaults, as directives: for all, or for one of the `location`s. */
@@ -37,81 +33,83 @@ export interface NginxSettings {
 export async function startNginx(
   program: string,
   nodePort: number,
-  settings: NginxSettings = {},
+  { http = [], grpc = [], http1 = [] }: NginxSettings = {},
 ): Promise<Nginx> {
-  const folder = await mkdtemp(join(tmpdir(), "trunkline-nginx-"));
   const ports = { grpc: await findFreePort(), http1: await findFreePort() };
-  const file = join(folder, "nginx.conf");
-  await writeFile(file, configuration(folder, ports, nodePort, settings));
-  const isRoot = process.getuid?.() === 0;
-  if (isRoot) await chown(folder, NOBODY, NOBODY);
-  const child = spawn(program, ["-e", "stderr", "-p", folder, "-c", file], {
-    stdio: ["ignore", "ignore", "pipe"],
-    ...(isRoot && { uid: NOBODY, gid: NOBODY }),
-  });
-  const nginx = new TestProcess(child);
-  for (const port of Object.values(ports)) {
-    await until("nginx takes connections", async () => {
-      if (!nginx.isAlive) throw new Error(`nginx ended: ${nginx.stderr}`);
-      return isThere(port);
-    });
+  const directives = (lines: readonly string[]): string => lines.map((line) => `${line};\n`).join("");
+  const servers = `${directives(http)}
+server {
+  listen 127.0.0.1:${ports.grpc} http2;
+  location / {
+    ${directives(grpc)}
+    grpc_pass grpc://127.0.0.1:${nodePort};
   }
-  return {
+}
+server {
+  listen 127.0.0.1:${ports.http1};
+  location / {
+    ${directives(http1)}
+    proxy_pass http://127.0.0.1:${nodePort};
+  }
+}
+`;
+  const proxy = await start(program, Object.values(ports), async () => ({ "servers.conf": servers }));
+  return Object.assign(proxy, {
     grpcUrl: `http://127.0.0.1:${ports.grpc}`,
     http1Url: `http://127.0.0.1:${ports.http1}`,
-    get log() {
-      return nginx.stderr;
-    },
-    [Symbol.asyncDispose]: async () => {
-      await nginx.kill();
-      await rm(folder, { recursive: true, force: true });
-    },
-  };
+  });
+}
+
+/** Starts one as docs/operations.md says; resolves when it takes connections. */
+export async function startSecureNginx(
+  program: string,
+  nodePorts: readonly [number, number?],
+  changes: Changes = {},
+): Promise<SecureNginx> {
+  const [tls, plain] = [await findFreePort(), await findFreePort()];
+  const [one, two = one] = nodePorts;
+  const files = async (folder: string) => ({
+    "trunkline.pem": CERTIFICATE,
+    "trunkline.key": PRIVATE_KEY,
+    "servers.conf": await documented("nginx", {
+      "listen 443 ssl http2;": `listen 127.0.0.1:${tls} ssl http2;\n  listen 127.0.0.1:${plain} http2;`,
+      "/etc/nginx/trunkline.pem": join(folder, "trunkline.pem"),
+      "/etc/nginx/trunkline.key": join(folder, "trunkline.key"),
+      "10.0.0.1:7788": `127.0.0.1:${one}`,
+      "10.0.0.2:7788": `127.0.0.1:${two}`,
+      ...changes,
+    }),
+  });
+  const proxy = await start(program, [tls, plain], files);
+  return Object.assign(proxy, { url: `https://127.0.0.1:${tls}`, plainUrl: `http://127.0.0.1:${plain}` });
 }
 
 /** One process, so that nothing of it is left when it is killed; everything it writes is below its folder. */
-function configuration(
-  folder: string,
-  ports: { readonly grpc: number; readonly http1: number },
-  nodePort: number,
-  { http = [], grpc = [], http1 = [] }: NginxSettings,
-): string {
-  const temporary = ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"]
-    .map((name) => `  ${name}_temp_path ${join(folder, name)};`)
-    .join("\n");
-  const directives = (lines: readonly string[]): string => lines.map((line) => `      ${line};\n`).join("");
-  return `daemon off;
+function start(
+  program: string,
+  ports: readonly number[],
+  files: (folder: string) => Promise<Readonly<Record<string, string>>>,
+): Promise<ProxyProcess> {
+  const configuration = (folder: string): string => {
+    const temporary = ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"]
+      .map((name) => `  ${name}_temp_path ${join(folder, name)};`)
+      .join("\n");
+    return `daemon off;
 master_process off;
 pid ${join(folder, "nginx.pid")};
 error_log stderr info;
 events {}
 http {
   access_log off;
-${directives(http)}${temporary}
-  server {
-    listen 127.0.0.1:${ports.grpc} http2;
-    location / {
-${directives(grpc)}      grpc_pass grpc://127.0.0.1:${nodePort};
-    }
-  }
-  server {
-    listen 127.0.0.1:${ports.http1};
-    location / {
-${directives(http1)}      proxy_pass http://127.0.0.1:${nodePort};
-    }
-  }
+${temporary}
+  include ${join(folder, "servers.conf")};
 }
 `;
-}
-
-function isThere(port: number): Promise<boolean> {
-  return new Promise((resolve) => {
-    const socket = connect({ port, host: "127.0.0.1" });
-    const say = (there: boolean): void => {
-      socket.destroy();
-      resolve(there);
-    };
-    socket.once("connect", () => say(true));
-    socket.once("error", () => say(false));
+  };
+  return startProxy({
+    program,
+    args: (folder) => ["-e", "stderr", "-p", folder, "-c", join(folder, "nginx.conf")],
+    files: async (folder) => ({ "nginx.conf": configuration(folder), ...(await files(folder)) }),
+    ports,
   });
 }

@@ -18,8 +18,8 @@ import (
 	pb "example.com/trunkline-worker/gen/trunkline/v1"
 )
 
-// The server cuts a failure's message here.
-const maxMessage = 8 << 10
+// What a failure's message and data may have, in bytes. The server cuts the one, and refuses the other.
+const maxMessage, maxData = 8 << 10, 64 << 10
 
 // Handler runs one tool: it returns the result as JSON text, which the caller reads digit for digit, or an error.
 // A *ToolError reaches the caller as it says; any other error, and a panic, as a failure of kind EXCEPTION.
@@ -131,10 +131,8 @@ func (s *session) answer(h *held, result json.RawMessage, err error) *pb.Answer 
 	var failure *pb.Failure
 	limit := int(s.maxResult.Load())
 	switch {
-	case errors.As(err, &toolErr) && len(toolErr.Data) <= limit:
-		failure = newFailure(pb.FailureKind_FAILURE_KIND_TOOL, toolErr.Message)
-		failure.DataJson = strings.ToValidUTF8(string(toolErr.Data), "\uFFFD")
-		failure.Retryable = toolErr.Retryable
+	case errors.As(err, &toolErr):
+		failure = toolErr.failure()
 	case err != nil:
 		failure = newFailure(pb.FailureKind_FAILURE_KIND_EXCEPTION, err.Error())
 	case len(result) > limit:
@@ -152,6 +150,17 @@ func (s *session) answer(h *held, result json.RawMessage, err error) *pb.Answer 
 		answer.Outcome = &pb.Answer_ResultJson{ResultJson: string(result)}
 	}
 	return answer
+}
+
+func (e *ToolError) failure() *pb.Failure {
+	failure := newFailure(pb.FailureKind_FAILURE_KIND_TOOL, e.Message)
+	failure.DataJson = strings.ToValidUTF8(string(e.Data), "\uFFFD")
+	if size := len(failure.DataJson); size > maxData {
+		message := fmt.Sprintf("the failure's data has %d bytes; allowed are %d (of the failure: %s)", size, maxData, e.Message)
+		failure = newFailure(pb.FailureKind_FAILURE_KIND_OVERSIZED, message)
+	}
+	failure.Retryable = e.Retryable
+	return failure
 }
 
 func newFailure(kind pb.FailureKind, message string) *pb.Failure {

@@ -36,7 +36,7 @@ const announced =
     return handler(call);
   };
 
-const { TRUNKLINE_URL, TRUNKLINE_API_KEY, TRUNKLINE_WORKER, TRUNKLINE_CONCURRENCY } = process.env;
+const { TRUNKLINE_URL, TRUNKLINE_KEY, TRUNKLINE_WORKER, TRUNKLINE_CONCURRENCY } = process.env;
 
 const stop = new AbortController();
 process.once("SIGTERM", () => stop.abort());
@@ -46,7 +46,7 @@ try {
   await runWorker(
     {
       url: TRUNKLINE_URL || "http://127.0.0.1:7788",
-      key: TRUNKLINE_API_KEY,
+      key: TRUNKLINE_KEY,
       name: TRUNKLINE_WORKER || "grpc-js",
       slots: Number(TRUNKLINE_CONCURRENCY || 10),
       tools: Object.fromEntries(Object.entries(tools).map(([name, handler]) => [name, announced(handler)])),

@@ -94,7 +94,7 @@ def answer_to(claim: pb.Claim, handler: asyncio.Task[str | None], max_bytes: int
         else:
             _fail(answer, model.FAILURE_KIND_TOOL, str(error))
             answer.failure.data_json = error.data_json
-            answer.failure.retryable = error.retryable
+        answer.failure.retryable = error.retryable
     except (Exception, asyncio.CancelledError) as error:
         _fail(answer, model.FAILURE_KIND_EXCEPTION, f"{type(error).__name__}: {error}")
     else:

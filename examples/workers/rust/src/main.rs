@@ -66,7 +66,7 @@ async fn main() -> Result<(), Error> {
     tracing_subscriber::fmt().with_writer(stderr).init();
     let mut worker = Worker {
         url: setting("TRUNKLINE_URL", "http://127.0.0.1:7788"),
-        key: setting("TRUNKLINE_API_KEY", ""),
+        key: setting("TRUNKLINE_KEY", ""),
         name: setting("TRUNKLINE_WORKER", "rust"),
         slots: setting("TRUNKLINE_CONCURRENCY", "10").parse()?,
         tools: Default::default(),

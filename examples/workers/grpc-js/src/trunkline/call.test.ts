@@ -49,6 +49,26 @@ test("a ToolError reaches the caller as it says, and any other error as an excep
   assert.deepEqual(await outcome(crash), { kind: FailureKind.EXCEPTION, message: "oops", ...plain });
 });
 
+test("a failure's data has its own limit of 64 KiB, and what is too large does not take the message along", async () => {
+  const fail = (letters: number) =>
+    typed(() => {
+      throw new ToolError("no", { data: "x".repeat(letters), retryable: true });
+    });
+  const whole = {
+    kind: FailureKind.TOOL,
+    message: "no",
+    dataJson: `"${"x".repeat(65_534)}"`,
+    retryable: true,
+  };
+  assert.deepEqual(await outcome(fail(65_534)), whole);
+  assert.deepEqual(await outcome(fail(65_535)), {
+    kind: FailureKind.OVERSIZED,
+    message: "the failure's data has 65537 bytes; allowed are 65536 (of the failure: no)",
+    dataJson: "",
+    retryable: true,
+  });
+});
+
 test("what could not be sent as it is becomes a failure", async () => {
   const large = await outcome(typed(() => "é".repeat(10)));
   const message = "the result has 22 bytes; allowed are 20";

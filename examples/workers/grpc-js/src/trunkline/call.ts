@@ -76,13 +76,19 @@ export async function answerOf(handler: Handler, call: Call, maxResultBytes: num
     }
     return create(AnswerSchema, { claimId, callId, outcome: { case: "resultJson", value: result } });
   } catch (error) {
-    // Data that is too large would be refused with its whole frame.
-    if (error instanceof ToolError && Buffer.byteLength(error.dataJson) <= maxResultBytes) {
-      const { dataJson, retryable } = error;
-      return failed({ ...newFailure(FailureKind.TOOL, error.message), dataJson, retryable });
-    }
+    if (error instanceof ToolError) return failed(failureOf(error));
     return failed(newFailure(FailureKind.EXCEPTION, error instanceof Error ? error.message : String(error)));
   }
+}
+
+/** The server refuses a failure with more data, in bytes. */
+const MAX_DATA = 64 << 10;
+
+function failureOf({ message, dataJson, retryable }: ToolError): Failure {
+  const bytes = Buffer.byteLength(dataJson);
+  if (bytes <= MAX_DATA) return { ...newFailure(FailureKind.TOOL, message), dataJson, retryable };
+  const why = `the failure's data has ${bytes} bytes; allowed are ${MAX_DATA} (of the failure: ${message})`;
+  return { ...newFailure(FailureKind.OVERSIZED, why), retryable };
 }
 
 /** The server cuts a message at 8 KiB. */

@@ -23,6 +23,8 @@ use super::worker::Shared;
 const MAX_MESSAGE: usize = 8 << 10;
 /// And refuses a failure with more data.
 const MAX_DATA: usize = 64 << 10;
+/// How deep the server lets input nest. serde_json's own limit is 128, and one that it cannot be told.
+const MAX_DEPTH: usize = 256;
 
 /// A `ToolError` in it reaches the caller as it says; any other error, and a panic, as a failure of kind EXCEPTION.
 pub type Error = Box<dyn StdError + Send + Sync>;
@@ -43,6 +45,12 @@ pub struct ToolError {
     pub retryable: bool,
 }
 
+impl ToolError {
+    fn data_size(&self) -> usize {
+        self.data.as_ref().map_or(0, |data| data.get().len())
+    }
+}
+
 impl fmt::Display for ToolError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.message)
@@ -59,7 +67,7 @@ where
     F: Fn(Call, In) -> Fut + Send + Sync,
     Fut: Future<Output = Result<Out, Error>> + Send + 'static,
 {
-    move |call| match serde_json::from_str(&call.claim.input_json) {
+    move |call| match parsed(&call.claim.input_json) {
         Ok(input) => {
             let handling = handler(call, input);
             Box::pin(async { Ok(serde_json::to_string(&handling.await?)?) })
@@ -69,6 +77,35 @@ where
             Box::pin(async { Err(ToolError { message, ..Default::default() }.into()) })
         }
     }
+}
+
+fn parsed<In: DeserializeOwned>(json: &str) -> serde_json::Result<In> {
+    let depth = depth(json);
+    if depth > MAX_DEPTH {
+        return Err(serde::de::Error::custom(format!("it nests {depth} deep; allowed are {MAX_DEPTH}")));
+    }
+    let mut parser = serde_json::Deserializer::from_str(json);
+    parser.disable_recursion_limit();
+    let input = In::deserialize(&mut parser)?;
+    parser.end()?;
+    Ok(input)
+}
+
+/// How deep JSON text nests. A parser that tried it would fill the stack, and that is the end of the process.
+fn depth(json: &str) -> usize {
+    let (mut depth, mut deepest, mut quoted, mut escaped) = (0_usize, 0, false, false);
+    for byte in json.bytes() {
+        match byte {
+            _ if escaped => escaped = false,
+            b'\\' => escaped = true,
+            b'"' => quoted = !quoted,
+            b'[' | b'{' if !quoted => depth += 1,
+            b']' | b'}' if !quoted => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+        deepest = deepest.max(depth);
+    }
+    deepest
 }
 
 /// What a handler works on. `claim.call_id` is the same on every attempt: pass it on as the idempotency key to
@@ -151,8 +188,11 @@ fn outcome(result: Result<String, Error>, limit: usize) -> Outcome {
         Err(error) => error,
     };
     match error.downcast::<ToolError>() {
-        Ok(tool) if tool.data.as_ref().is_some_and(|data| data.get().len() > MAX_DATA) => {
-            let message = format!("the data of a failure is above {MAX_DATA} bytes: {}", tool.message);
+        Ok(tool) if tool.data_size() > MAX_DATA => {
+            let (size, said) = (tool.data_size(), &tool.message);
+            let message = format!(
+                "the failure's data has {size} bytes; allowed are {MAX_DATA} (of the failure: {said})"
+            );
             failure(FailureKind::Oversized, &message, None, tool.retryable)
         }
         Ok(tool) => failure(FailureKind::Tool, &tool.message, tool.data, tool.retryable),
@@ -168,4 +208,31 @@ fn failure(kind: FailureKind, message: &str, data: Option<Box<RawValue>>, retrya
         retryable,
         outcome_unknown: false,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::Value;
+
+    use super::*;
+
+    fn nested(depth: usize) -> String {
+        "[".repeat(depth) + &"]".repeat(depth)
+    }
+
+    #[test]
+    fn input_is_read_as_deep_as_the_server_lets_it_through() {
+        assert_eq!(parsed::<Value>(&nested(MAX_DEPTH)).unwrap().to_string(), nested(MAX_DEPTH));
+    }
+
+    #[test]
+    fn input_that_would_fill_the_stack_is_an_error() {
+        let error = parsed::<Value>(&nested(100_000)).unwrap_err();
+        assert_eq!(error.to_string(), "it nests 100000 deep; allowed are 256");
+    }
+
+    #[test]
+    fn brackets_in_strings_are_no_nesting() {
+        assert_eq!(depth(r#"{"a\\":"[[[\"[[","b":[{}]}"#), 3);
+    }
 }

@@ -71,7 +71,7 @@ final class Main {
       return handler.handle(call);
     });
     Worker worker = new Worker(new Worker.Settings(
-        env("TRUNKLINE_URL", "http://127.0.0.1:7788"), env("TRUNKLINE_API_KEY", ""), env("TRUNKLINE_WORKER", "java"),
+        env("TRUNKLINE_URL", "http://127.0.0.1:7788"), env("TRUNKLINE_KEY", ""), env("TRUNKLINE_WORKER", "java"),
         Integer.parseInt(env("TRUNKLINE_CONCURRENCY", "10")), tools));
     // By SIGTERM a JVM ends with 143 as soon as its hooks have returned: this one waits, and says 0.
     Runtime.getRuntime().addShutdownHook(new Thread(() -> {

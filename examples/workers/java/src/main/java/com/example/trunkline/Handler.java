@@ -3,6 +3,8 @@ package com.example.trunkline;
 import com.google.gson.Gson;
 import com.google.gson.GsonBuilder;
 import com.google.gson.JsonParseException;
+import com.google.gson.stream.JsonReader;
+import java.io.StringReader;
 
 /**
  * Runs one tool: it returns the result as JSON text, which the caller reads digit for digit, or throws. A {@link
@@ -27,7 +29,9 @@ public interface Handler {
     return call -> {
       I input;
       try {
-        input = gson.fromJson(call.inputJson(), type);
+        JsonReader json = new JsonReader(new StringReader(call.inputJson()));
+        json.setNestingLimit(256); // the server's limit; Gson's own is less
+        input = gson.fromJson(json, type);
       } catch (JsonParseException error) {
         throw new ToolException("input: " + error.getMessage());
       }

@@ -82,12 +82,16 @@ final class Run implements Runnable {
 
   private Answer failure(ToolException failed) {
     ByteString data = ByteString.copyFromUtf8(failed.dataJson());
+    Answer.Builder answer;
     if (data.size() > MAX_DATA_BYTES) {
-      String message = "the failure's data has " + data.size() + " bytes; allowed are " + MAX_DATA_BYTES;
-      return failure(FailureKind.FAILURE_KIND_OVERSIZED, message + " (of the failure: " + failed.getMessage() + ")");
+      String message = "the failure's data has " + data.size() + " bytes; allowed are " + MAX_DATA_BYTES
+          + " (of the failure: " + failed.getMessage() + ")";
+      answer = failure(FailureKind.FAILURE_KIND_OVERSIZED, message).toBuilder();
+    } else {
+      answer = failure(FailureKind.FAILURE_KIND_TOOL, String.valueOf(failed.getMessage())).toBuilder();
+      answer.getFailureBuilder().setDataJsonBytes(data);
     }
-    Answer.Builder answer = failure(FailureKind.FAILURE_KIND_TOOL, String.valueOf(failed.getMessage())).toBuilder();
-    answer.getFailureBuilder().setDataJsonBytes(data).setRetryable(failed.retryable());
+    answer.getFailureBuilder().setRetryable(failed.retryable());
     return answer.build();
   }
 
