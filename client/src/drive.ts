@@ -287,9 +287,10 @@ export class Drive implements DriveCarrierOwner, WatchPort {
       },
       isFatal: (error) => this.#refusals.isFinal(error),
       onFatal: (error) => {
+        // First, while nothing is opened any more: the first that is rejected finds the others waiting still.
+        this.#rejectAll(error);
         // What is asked next may be asked with a key that was put right meanwhile.
         this.#keeper = this.#makeKeeper();
-        this.#rejectAll(error);
       },
       onTrouble: (error) => this.#host.warn(`${error.message}; calls wait until the server is there`),
     });

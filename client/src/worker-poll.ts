@@ -68,7 +68,7 @@ export class WorkPoll implements WorkCarrier {
 
   /** A heartbeat that names the claim says so. */
   accept(): void {
-    void 0;
+    this.heartbeat();
   }
 
   send(item: OutboxItem): void {
