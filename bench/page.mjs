@@ -12,7 +12,9 @@ const SCENARIOS = {
   payloads: "Input and result of this size, beside the database alone.",
   inflight: "Calls that one worker holds all at once.",
   idle: "Workers that wait for calls, each on a connection of its own, beside bare streams that nobody watches over.",
-  nodes: "Servers on one database, with the workers spread over them.",
+  nodes:
+    "Servers on one database, with the workers spread over them; and the callers too, as behind a balancer, or all on\none of them.",
+  keys: "500 callers, with nothing asked of them, with an API key, and with an end user's token.",
   wake: "A call opened on one node, whose only worker is on another.",
   waiting: "Deferred calls, and a twentieth as many that no worker serves, beside an empty table.",
   growth:

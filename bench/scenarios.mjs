@@ -4,6 +4,7 @@ import { floor } from "./scenarios/floor.mjs";
 import { growth } from "./scenarios/growth.mjs";
 import { idle } from "./scenarios/idle.mjs";
 import { inflight } from "./scenarios/inflight.mjs";
+import { keys } from "./scenarios/keys.mjs";
 import { latency } from "./scenarios/latency.mjs";
 import { nodes } from "./scenarios/nodes.mjs";
 import { payloads } from "./scenarios/payloads.mjs";
@@ -30,6 +31,7 @@ export const SCENARIOS = {
   inflight,
   idle,
   nodes,
+  keys,
   wake,
   waiting,
   growth,

@@ -220,9 +220,10 @@ CREATE TABLE sessions (
   toolset text COLLATE "C",
   tools text[] COLLATE "C" NOT NULL,
   hello_number bigint DEFAULT 0 NOT NULL,
+  run_id text COLLATE "C" DEFAULT ''::text NOT NULL,
   CONSTRAINT sessions_detached CHECK (((state = 'attached'::session_state) = (detached_at IS NULL))),
   CONSTRAINT sessions_pkey PRIMARY KEY (project_id, id),
-  CONSTRAINT sessions_session_id UNIQUE (project_id, session_id, namespace)
+  CONSTRAINT sessions_session_id UNIQUE (project_id, session_id, namespace, run_id)
 ) WITH (fillfactor=50);
 
 CREATE TABLE signing_keys (

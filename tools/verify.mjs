@@ -21,6 +21,7 @@ const STEPS = [
   ["package: gen", "publint", "run", "--strict", "gen"],
   ["package: client", "publint", "run", "--strict", "client"],
   ["package: server", "publint", "run", "--strict", "server"],
+  ["known faults of packages", "node", "tools/audit.mjs"],
   ["test", "npm", "test"],
   ["test: long ones", "npm", "run", "--silent", "test:long"],
   ["fault", "npm", "run", "--silent", "fault", "--", ...FAULT_RUN],

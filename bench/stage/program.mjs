@@ -8,12 +8,13 @@ import { end, nodeOptions } from "./child.mjs";
  * Starts a program; resolves when it is ready.
  *
  * @param {string} name Of a file in `programs/`.
- * @param {object} config What it finds as `config` of `programs/answering.mjs`.
+ * @param {{ key?: string, [name: string]: any }} config What it finds as `config` of `programs/answering.mjs`; with
+ *   `key` the SDK in it shows that.
  */
-export async function startProgram(name, config) {
+export async function startProgram(name, { key, ...config }) {
   const file = fileURLToPath(new URL(`../programs/${name}.mjs`, import.meta.url));
   const child = spawn(process.execPath, [...nodeOptions(), file], {
-    env: { ...process.env, BENCH_CONFIG: JSON.stringify(config) },
+    env: { ...process.env, BENCH_CONFIG: JSON.stringify(config), TRUNKLINE_KEY: key ?? "" },
     stdio: ["ignore", "inherit", "inherit", "ipc"],
   });
   const ended = once(child, "exit").then(([code]) => {

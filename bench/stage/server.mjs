@@ -14,17 +14,24 @@ const MEMORY_WATCH = new URL("../programs/memory-watch.mjs", import.meta.url).hr
  * `trunkline serve` on a free port.
  *
  * @param {string} databaseUrl
- * @param {{ watched?: boolean, settles?: boolean }} [options] `watched`: its pauses can be asked for, which costs it a
- *   little; `settles`: its memory without garbage can.
+ * @param {{ watched?: boolean, settles?: boolean, rootKey?: string }} [options] `watched`: its pauses can be asked for,
+ *   which costs it a little; `settles`: its memory without garbage can; `rootKey`: it asks callers who they are.
  */
-export async function startServer(databaseUrl, { watched = false, settles = false } = {}) {
+export async function startServer(databaseUrl, { watched = false, settles = false, rootKey } = {}) {
   const watches = [...(watched ? [PAUSE_WATCH] : []), ...(settles ? [MEMORY_WATCH] : [])];
   const watch = watches.flatMap((file) => ["--import", file]);
   const child = spawn(
     process.execPath,
-    [...nodeOptions(), ...watch, BIN, "serve", "--insecure", "--port", "0", "--log-level", "error"],
+    [
+      ...nodeOptions(),
+      ...watch,
+      BIN,
+      "serve",
+      ...(rootKey === undefined ? ["--insecure"] : []),
+      ...["--port", "0", "--log-level", "error"],
+    ],
     {
-      env: { ...process.env, DATABASE_URL: databaseUrl, TRUNKLINE_ROOT_KEY: "" },
+      env: { ...process.env, DATABASE_URL: databaseUrl, TRUNKLINE_ROOT_KEY: rootKey ?? "" },
       stdio: ["ignore", "pipe", "inherit", ...(watches.length > 0 ? [/** @type {const} */ ("ipc")] : [])],
     },
   );

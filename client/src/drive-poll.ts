@@ -2,10 +2,11 @@ import { create } from "@bufbuild/protobuf";
 import { durationFromMs } from "@bufbuild/protobuf/wkt";
 import { ConnectError, type CallOptions, type Client } from "@connectrpc/connect";
 import { CallService, DriveResponseSchema, type DriveResponse } from "@trunkline/proto/call";
-import { Health } from "@trunkline/proto/health";
+import { Health, HealthCheckResponse_ServingStatus as Status } from "@trunkline/proto/health";
 import { ProblemSchema, Reason, type Problem } from "@trunkline/proto/problem";
 import { BatchSender } from "./batch-sender.js";
 import type { DriveCarrier, DriveCarrierOwner, DriveItem, OpenItem } from "./drive-carrier.js";
+import { TrunklineError } from "./errors.js";
 import { ANSWER_MS, PollRequests, type PollRequestOptions } from "./poll-requests.js";
 import type { Endpoint } from "./transport.js";
 
@@ -74,11 +75,13 @@ export class DrivePoll implements DriveCarrier {
     this.#finish(cause);
   }
 
-  /** Looks whether the server is there. */
+  /** Looks whether the server is there, and serves. */
   async #greet(): Promise<void> {
     const health = this.#requests.client(Health);
     const answer = await this.#ask((options) => health.check({}, options));
-    if (answer !== undefined) this.#owner.onWelcome(this);
+    if (answer === undefined) return;
+    if (answer.status === Status.SERVING) this.#owner.onWelcome(this);
+    else this.#finish(new TrunklineError("UNAVAILABLE", "the server does not serve"));
   }
 
   async #open(batch: readonly OpenItem[]): Promise<void> {
@@ -114,9 +117,11 @@ export class DrivePoll implements DriveCarrier {
     this.#waits.set(callId, own);
     const frame = await this.#waitFor([callId], WAIT_MS, own);
     this.#waits.delete(callId);
-    if (frame === undefined) return;
-    if (frame.outcomes.length + frame.unwatched.length === 0) this.#watched.add(callId);
-    this.#tell(frame);
+    if (this.#requests.over) return;
+    // It was given up because nobody waited: somebody may have come meanwhile.
+    const answered = frame !== undefined && frame.outcomes.length + frame.unwatched.length > 0;
+    if (!answered) this.#watched.add(callId);
+    if (frame !== undefined) this.#tell(frame);
     this.#waitOn();
   }
 

@@ -23,6 +23,8 @@ export interface RouteOptions {
   readonly url: string;
   /** Sends one request by single requests' way; resolves when the server answered. */
   readonly probe: () => Promise<void>;
+  /** Opens a stream that nothing depends on; resolves when its first message has come. */
+  readonly probeStream: () => Promise<void>;
   /** Told when the way changes. */
   readonly warn: (message: string) => void;
   readonly patience?: Patience;
@@ -186,14 +188,24 @@ export class Route {
   #retryLater(): void {
     this.#retrying = false;
     clearTimeout(this.#timer);
-    this.#timer = setTimeout(
-      () => {
-        this.#retrying = this.#way === "poll";
-        this.#tryStreams();
-      },
-      this.#retryMs * (1 + RETRY_JITTER * Math.random()),
-    );
+    const ms = this.#retryMs * (1 + RETRY_JITTER * Math.random());
+    this.#timer = setTimeout(() => void this.#retry(), ms);
     this.#timer.unref();
+  }
+
+  /** A worker's hello takes its session along, also where a proxy keeps the welcome back: another stream goes before. */
+  async #retry(): Promise<void> {
+    const passes = await this.#options.probeStream().then(
+      () => true,
+      () => false,
+    );
+    if (this.#closed) return;
+    if (!passes) {
+      this.#retryLater();
+      return;
+    }
+    this.#retrying = this.#way === "poll";
+    this.#tryStreams();
   }
 }
 

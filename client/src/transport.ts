@@ -87,6 +87,7 @@ export class Endpoint {
       mode: checkMode(options.transport),
       url: this.url,
       probe: () => this.#probe(),
+      probeStream: () => this.#probeStream(),
       warn,
       patience,
     });
@@ -125,9 +126,25 @@ export class Endpoint {
     try {
       const health = createClient(Health, connection.transport);
       const { status } = await health.check({}, { timeoutMs: PROBE_MS });
-      if (status !== Serving.SERVING) throw new TrunklineError("UNAVAILABLE", "the server does not serve");
+      if (status !== Serving.SERVING) throw notServing();
     } finally {
       connection.abort();
+    }
+  }
+
+  /** Whether anything of a stream comes back while it is open; rejects when not. */
+  async #probeStream(): Promise<void> {
+    const session = new StreamSession(this.url, undefined, this.#tls);
+    session.keepAlive(false);
+    try {
+      const health = createClient(Health, this.#transport(session));
+      for await (const { status } of health.watch({}, { timeoutMs: PROBE_MS })) {
+        if (status === Serving.SERVING) return;
+        break;
+      }
+      throw notServing();
+    } finally {
+      session.abort();
     }
   }
 
@@ -144,6 +161,10 @@ export class Endpoint {
   [inspect.custom](): string {
     return `Endpoint(${this.url})`;
   }
+}
+
+function notServing(): TrunklineError {
+  return new TrunklineError("UNAVAILABLE", "the server does not serve");
 }
 
 /**

@@ -43,3 +43,9 @@ CREATE TABLE revoked_tokens (
 -- A run's key is its end user's own: what another one calls theirs must neither be found by it nor stand in its way.
 DROP INDEX runs_key;
 CREATE UNIQUE INDEX runs_key ON runs (project_id, namespace, key) WHERE key IS NOT NULL;
+
+-- What a worker's credential is bound to is part of who it is: a run's id, or nothing, as with the namespace.
+ALTER TABLE sessions
+  ADD COLUMN run_id text COLLATE "C" NOT NULL DEFAULT '',
+  DROP CONSTRAINT sessions_session_id,
+  ADD CONSTRAINT sessions_session_id UNIQUE (project_id, session_id, namespace, run_id);

@@ -1,4 +1,5 @@
 import { pino, type DestinationStream, type Logger } from "pino";
+import { loggedError } from "./core/logged-error.js";
 
 /** What the server logs with. */
 export type Log = Logger;
@@ -7,13 +8,14 @@ export type Log = Logger;
 export type LogLevel = "debug" | "info" | "warn" | "error" | "silent";
 
 /**
- * A logger of JSON lines. Keys, tokens and payloads are never given to it.
+ * A logger of JSON lines. Keys, tokens and payloads are never given to it, and what an error has of them is left out.
  *
  * @param to takes the lines, one at a time. Default: standard error, since standard output belongs to the
  *   command's own answer
  */
 export function createLog(level: LogLevel, to: DestinationStream = pino.destination(2)): Log {
-  return pino({ level, base: null, timestamp: pino.stdTimeFunctions.isoTime }, to);
+  const err = (error: unknown): unknown => (error instanceof Error ? loggedError(error) : error);
+  return pino({ level, base: null, timestamp: pino.stdTimeFunctions.isoTime, serializers: { err } }, to);
 }
 
 /** A line of the same error comes at most this often. */
@@ -30,7 +32,8 @@ export function errorLogger(log: Log): (error: unknown) => void {
   const last = new Map<string, { at: number; left: number }>();
   let lines: number[] = [];
   return (error) => {
-    const message = error instanceof Error ? error.message : String(error);
+    const err = loggedError(error);
+    const { message } = err;
     const now = performance.now();
     const seen = last.get(message);
     lines = lines.filter((at) => now - at < REPEAT_MS);
@@ -42,9 +45,6 @@ export function errorLogger(log: Log): (error: unknown) => void {
     lines.push(now);
     if (last.size > KEPT_MESSAGES) last.clear();
     last.set(message, { at: now, left: 0 });
-    log.error(
-      { err: error, ...(seen === undefined || seen.left === 0 ? {} : { leftOut: seen.left }) },
-      message,
-    );
+    log.error({ err, ...(seen === undefined || seen.left === 0 ? {} : { leftOut: seen.left }) }, message);
   };
 }

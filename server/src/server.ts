@@ -4,6 +4,7 @@ import { AccessBook } from "./access/access-book.js";
 import type { QuotaLimits } from "./core/quota.js";
 import { Quotas } from "./access/quotas.js";
 import { TrunklineError } from "./core/error.js";
+import { loggedError } from "./core/logged-error.js";
 import { Exchange } from "./exchange/exchange.js";
 import { errorLogger, type Log } from "./log.js";
 import { Maintenance } from "./maintenance/maintenance.js";
@@ -142,11 +143,11 @@ export async function startServer(options: ServerOptions): Promise<Server> {
 /** Says when the database goes and when it is back; connections that may never answer again are given up. */
 function tellOutages({ availability }: Exchange, log: Log, databases: readonly ConnectedDatabase[]): void {
   let since = 0;
-  availability.onChange((isDown, err) => {
+  availability.onChange((isDown, error) => {
     if (isDown) {
       since = performance.now();
       log.error(
-        { err },
+        { err: loggedError(error) },
         "the database has been away for two heartbeat intervals: not serving until it is back",
       );
       for (const database of databases) database.reset();

@@ -12,11 +12,14 @@ describe("serve", () => {
       heartbeatIntervalMs: 5_000,
       retentionMs: null,
       maxConnections: 10,
+      maxClientConnections: 10_000,
+      corsOrigins: [],
       logLevel: "info",
       databaseUrl: DATABASE_URL,
       rootKey: "a-root-key",
       insecure: false,
       pooler: false,
+      quotas: {},
       tls: null,
     });
   });
@@ -59,8 +62,72 @@ describe("serve", () => {
     [{ tlsCert: "cert.pem" }, "--tls-key: is not given, but --tls-cert is"],
     [{ tlsKey: "key.pem" }, "--tls-cert: is not given, but --tls-key is"],
     [{ host: "" }, "--host"],
+    [{ maxConnections: "0" }, '--max-connections: "0"; allowed are whole numbers from 1 to 1000000'],
   ])("refuses %j with what is allowed", (flags, message) => {
     expect(() => readServeConfig(flags, KEY)).toThrow(message);
+  });
+});
+
+describe("a host that other machines reach", () => {
+  const tls = { tlsCert: "cert.pem", tlsKey: "key.pem" };
+
+  test.each(["0.0.0.0", "::", "192.168.1.1", "db.example", "127.0.0.1.example.com", "127.0.0.300"])(
+    "is refused without TLS: %s",
+    (host) => {
+      expect(() => readServeConfig({ host }, KEY)).toThrow(
+        /^--host: .* is not loopback.*--tls-cert and --tls-key.*--insecure-plaintext/,
+      );
+      expect(readServeConfig({ host, ...tls }, KEY).host).toBe(host);
+      expect(readServeConfig({ host, insecurePlaintext: true }, KEY).host).toBe(host);
+    },
+  );
+
+  test("is none of these", () => {
+    for (const host of ["127.0.0.1", "127.8.9.1", "::1", "localhost"]) {
+      expect(readServeConfig({ host }, KEY).host).toBe(host);
+    }
+  });
+});
+
+describe("origins", () => {
+  const NAMED = "https://app.example, http://localhost:5173\nhttps://[::1]:8443";
+  const names = ["https://app.example", "http://localhost:5173", "https://[::1]:8443"];
+
+  test("come from flags, else from the environment", () => {
+    const env = { ...KEY, TRUNKLINE_CORS_ORIGINS: NAMED };
+    expect(readServeConfig({}, env).corsOrigins).toEqual(names);
+    expect(readServeConfig({ corsOrigin: ["https://other.example"] }, env).corsOrigins).toEqual([
+      "https://other.example",
+    ]);
+    expect(readServeConfig({ corsOrigin: names }, KEY).corsOrigins).toEqual(names);
+    expect(readDevConfig({}, env).corsOrigins).toEqual(names);
+  });
+
+  test.each([
+    ...[
+      "*",
+      "null",
+      "",
+      "app.example",
+      "https://",
+      "https://*.example",
+      "https://app.example,https://b.example",
+    ],
+    ...["ftp://app.example", "file:///app", "https://user:word@app.example", "javascript:alert(1)"],
+  ])("are refused when no browser would send them: %j", (origin) => {
+    expect(() => readServeConfig({ corsOrigin: [origin] }, KEY)).toThrow(/^--cors-origin: .*; allowed are/);
+  });
+
+  test.each([
+    ["https://app.example/", "https://app.example"],
+    ["https://app.example/path?query", "https://app.example"],
+    ["https://App.Example", "https://app.example"],
+    ["https://app.example:443", "https://app.example"],
+    ["http://bücher.example", "http://xn--bcher-kva.example"],
+  ])("that are written in another way are told how: %s", (origin, meant) => {
+    expect(() => readServeConfig({}, { ...KEY, TRUNKLINE_CORS_ORIGINS: origin })).toThrow(
+      `this one would be ${meant}`,
+    );
   });
 });
 

@@ -1,11 +1,22 @@
 import { readFileSync } from "node:fs";
 import { describe, expect, test } from "vitest";
+import { makeProgram } from "../../server/src/cli/program.js";
 import { trunkline } from "./command.js";
 
 const COMMANDS = [
   "dev",
   "serve",
+  "init",
   "migrate",
+  "key create",
+  "key list",
+  "key revoke",
+  "key rotate",
+  "token create",
+  "token revoke",
+  "token rotate-signing-key",
+  "project create",
+  "project list",
   "toolset put",
   "toolset list",
   "toolset show",
@@ -26,13 +37,44 @@ const COMMANDS = [
 /** A port that nobody listens on: the discard service's. */
 const NOWHERE = { TRUNKLINE_URL: "http://127.0.0.1:9" };
 
+/** The help of a command, without a process for each. */
+function helpOf(names: readonly string[]): string {
+  let command = makeProgram();
+  for (const name of names) {
+    const sub = command.commands.find((each) => each.name() === name);
+    command = sub ?? expect.fail(`there is no command ${names.join(" ")}`);
+  }
+  let help = "";
+  command.configureOutput({
+    writeOut: (text) => {
+      help += text;
+    },
+    getOutHasColors: () => false,
+    getOutHelpWidth: () => 80,
+  });
+  command.outputHelp();
+  return help;
+}
+
 describe("help", () => {
-  test.each(["", ...COMMANDS])("of `trunkline %s` says what it does, with an example", async (command) => {
-    const { status, stdout, stderr } = await trunkline([...command.split(" ").filter(Boolean), "--help"]);
-    expect({ status, stderr }).toEqual({ status: 0, stderr: "" });
-    expect(stdout).toContain(`Usage: trunkline ${command}`);
-    expect(stdout).toContain("--json");
-    expect(stdout).toMatch(/\nExample:\n {2}\$ .*trunkline/);
+  test.each(["", ...COMMANDS])("of `trunkline %s` says what it does, with an example", (command) => {
+    const help = helpOf(command.split(" ").filter(Boolean));
+    expect(help).toContain(`Usage: trunkline ${command}`);
+    expect(help).toContain("--json");
+    expect(help).toMatch(/\nExample:\n {2}\$ .*trunkline/);
+  });
+
+  test("is there for every command", () => {
+    const groups = makeProgram().commands.map((command) => [command, ...command.commands]);
+    const leaves = groups.flatMap(([first, ...subs]) =>
+      subs.length === 0 ? [first?.name()] : subs.map((sub) => `${first?.name() ?? ""} ${sub.name()}`),
+    );
+    expect(leaves).toEqual(COMMANDS);
+  });
+
+  test("is what is printed, with status 0", async () => {
+    const { status, stdout, stderr } = await trunkline(["key", "create", "--help"]);
+    expect({ status, stdout, stderr }).toEqual({ status: 0, stdout: helpOf(["key", "create"]), stderr: "" });
   });
 
   test("says that a key on the command line is visible to others", async () => {
@@ -88,6 +130,20 @@ describe("what cannot be read is refused in one line, with status 2", () => {
     [["dev", "--url", "http://x"], "--url: is for commands that talk to a server, and dev does not"],
     [["serve"], "DATABASE_URL: is not set"],
     [["migrate"], "DATABASE_URL: is not set"],
+    [["init"], "DATABASE_URL: is not set"],
+    [["key", "create", "a"], "required option '--scope <scope>' not specified"],
+    [["key", "create", "", "--scope", "worker"], 'NAME: ""; allowed: a text that is not empty'],
+    [["key", "create", "a", "--scope", "root"], '--scope: "root"; allowed: worker, harness, admin'],
+    [
+      ["key", "create", "a", "--scope", "admin", "--scope", "admin"],
+      '--scope: "admin"; allowed: each scope once',
+    ],
+    [["key", "revoke", "tlk_a_b"], "id: it is the key itself; allowed is its id"],
+    [
+      ["token", "create", "--namespace", "a", "--scope", "admin"],
+      '--scope: "admin"; allowed: worker, harness',
+    ],
+    [["token", "revoke", "eyJh.e.s"], "id: it is the token itself; allowed is the id"],
   ])("%j", async (args, message) => {
     const { status, stdout, stderr } = await trunkline(args, { env: NOWHERE });
     expect({ status, stdout }).toEqual({ status: 2, stdout: "" });
@@ -95,11 +151,14 @@ describe("what cannot be read is refused in one line, with status 2", () => {
     expect(stderr).toContain(message);
   });
 
-  test.each([[[]], [["toolset"]], [["run"]], [["calls"]]])("a command is missing in %j", async (args) => {
-    const { status, stdout, stderr } = await trunkline(args);
-    expect({ status, stdout }).toEqual({ status: 2, stdout: "" });
-    expect(stderr).toContain("Usage: trunkline");
-  });
+  test.each([[[]], [["toolset"]], [["run"]], [["calls"]], [["key"]]])(
+    "a command is missing in %j",
+    async (args) => {
+      const { status, stdout, stderr } = await trunkline(args);
+      expect({ status, stdout }).toEqual({ status: 2, stdout: "" });
+      expect(stderr).toContain("Usage: trunkline");
+    },
+  );
 
   test("machines get a document instead of the line", async () => {
     const { status, stdout, stderr } = await trunkline(["settle", "x/1", "--json"]);

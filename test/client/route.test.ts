@@ -11,6 +11,7 @@ const GONE = new ConnectError("connect ECONNREFUSED", Code.Unavailable);
 /** A route whose server answers single requests, or not, as the test says. */
 class Scene {
   answers = true;
+  streamsPass = true;
   probes = 0;
   retries = 0;
   readonly warnings: string[] = [];
@@ -23,6 +24,9 @@ class Scene {
       probe: async () => {
         this.probes++;
         if (!this.answers) throw GONE;
+      },
+      probeStream: async () => {
+        if (!this.streamsPass) throw CUT;
       },
       warn: (message) => this.warnings.push(message),
     });
@@ -146,6 +150,17 @@ describe("a stream", () => {
       expect(scene.route).toMatchObject({ way: "poll", next: "poll" });
     }
     expect(scene.warnings).toHaveLength(1);
+  });
+
+  test("is not tried while nothing of another one comes back", async () => {
+    const scene = await fallenBack();
+    scene.streamsPass = false;
+    await vi.advanceTimersByTimeAsync(375_000);
+    expect(scene.retries).toBe(0);
+    expect(scene.route).toMatchObject({ way: "poll", next: "poll" });
+    scene.streamsPass = true;
+    await vi.advanceTimersByTimeAsync(375_000);
+    expect(scene.retries).toBe(1);
   });
 
   test("that passes then brings all back to streams, with a word", async () => {

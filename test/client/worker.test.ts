@@ -125,7 +125,7 @@ describe.each(CARRIAGES)("a worker by %s", (carriage) => {
   });
 });
 
-/** By polls it is heartbeats that say so, and they were sent before a handler could run, which is all there is. */
+// By polls the two go over connections of their own: which of them arrives first says nothing.
 describe("a worker by stream", () => {
   const bench = benches();
 

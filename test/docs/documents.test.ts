@@ -7,6 +7,7 @@ import { Trunkline } from "@trunkline/sdk";
 import { describe, expect, test } from "vitest";
 import { LIMITS } from "../../server/src/core/limits.js";
 import { DEFAULT_POLICY, resolvePolicy } from "../../server/src/core/policy.js";
+import { QUOTA_NAMES } from "../../server/src/core/quota.js";
 import { constantOf, fieldsOf } from "./support/interface-fields.js";
 import { anchorsOf, linksOf, tablesOf } from "./support/markdown.js";
 
@@ -117,6 +118,11 @@ describe("the table of limits", () => {
     for (const file of ["wait-calls.ts", "work-unary.ts"]) {
       expect(await constantOf(join(service, file), "MAX_WAIT_MS")).toBe("60_000");
     }
+  });
+
+  test("has a line for everything that --limit takes", async () => {
+    const tables = tablesOf(await read("docs/limits.md"));
+    expect(tables.map((table) => [...table.keys()])).toContainEqual([...QUOTA_NAMES]);
   });
 });
 

@@ -174,45 +174,55 @@ describe("the README's tour", () => {
 });
 
 describe("the README's server for more than trying out", () => {
-  const KEY = "a-key-of-the-test-0123456789";
+  const lines = commandsOf(shell("Start a server", "trunkline serve"));
+  const serve = (lines.at(-1) ?? "").replace("0.0.0.0", "127.0.0.1");
 
-  const command = (key: string): string =>
-    shell("Start a server", "trunkline serve")
-      .replace("postgres://…", database.url)
-      .replace("TRUNKLINE_ROOT_KEY=…", key)
-      .replace("0.0.0.0", "127.0.0.1");
+  /** What an `export` of the block sets: as it stands, or what the command in `$(…)` prints. */
+  async function exported(name: string): Promise<string> {
+    const line = lines.find((each) => each.startsWith(`export ${name}=`)) ?? "";
+    const value = line.slice(line.indexOf("=") + 1).replace("postgres://…", database.url);
+    const [, command] = /^\$\((.*)\)$/.exec(value) ?? [];
+    return command === undefined ? value : (await terminal.run(command)).stdout.trim();
+  }
 
   beforeAll(async () => {
     await cp(join(TLS, "fixture-cert.pem"), join(terminal.folder, "cert.pem"));
     await cp(join(TLS, "fixture-key.pem"), join(terminal.folder, "key.pem"));
+    terminal.env["DATABASE_URL"] = await exported("DATABASE_URL");
   });
 
-  test("serves who has its key, over TLS, and nobody else", async () => {
-    const serving = terminal.start(command(`TRUNKLINE_ROOT_KEY=${KEY}`));
+  test("does not start as long as there is no key, and says how to make one", async () => {
+    const { status, stdout, stderr } = await terminal.run(serve);
+    expect({ status, stdout }).toEqual({ status: 2, stdout: "" });
+    expect(stderr).toMatch(
+      /^error: TRUNKLINE_ROOT_KEY: is not set, and the database has no keys; .*trunkline init/m,
+    );
+  });
+
+  test("serves who has its key, or one that was made with it, over TLS, and nobody else", async () => {
+    const key = await exported("TRUNKLINE_KEY");
+    expect(key).toMatch(/^tlk_/);
+    const serving = terminal.start(serve);
     const url = (await serving.line(/^ready https:/)).replace("ready ", "");
     const client = { TRUNKLINE_URL: url, NODE_EXTRA_CA_CERTS: join(terminal.folder, "cert.pem") };
-    const list = "npx trunkline calls list";
-    const [withKey, withWrongKey] = await Promise.all([
-      terminal.run(list, { ...client, TRUNKLINE_KEY: KEY }),
-      terminal.run(list, { ...client, TRUNKLINE_KEY: `${KEY}0` }),
+    const [makeKey = "", makeToken = "", ...rest] = commandsOf(shell("Start a server", "key create"));
+    expect(rest).toEqual([]);
+    const [worker, token, withWrongKey] = await Promise.all([
+      terminal.run(makeKey, { ...client, TRUNKLINE_KEY: key }),
+      terminal.run(makeToken, { ...client, TRUNKLINE_KEY: key }),
+      terminal.run("npx trunkline calls list", { ...client, TRUNKLINE_KEY: `${key}0` }),
     ]);
-    expect(withKey).toMatchObject({ status: 0, stderr: "no calls\n" });
+    expect([worker.status, token.status]).toEqual([0, 0]);
     expect(withWrongKey).toMatchObject({ status: 1, stdout: "" });
     expect(withWrongKey.stderr).toContain("TRUNKLINE_KEY");
 
-    expect(await statusOf(url, `Bearer ${KEY}`)).toBe(200);
-    expect(await statusOf(url, `Bearer ${KEY}0`)).toBe(401);
-    expect(await statusOf(url, undefined)).toBe(401);
+    const shown = [key, worker.stdout.trim(), token.stdout.trim(), `${key}0`];
+    const statuses = shown.map((credential) => statusOf(url, `Bearer ${credential}`));
+    expect(await Promise.all([...statuses, statusOf(url, undefined)])).toEqual([200, 403, 200, 401, 401]);
 
     serving.interrupt();
     await serving.end();
-    expect(serving.stderr).not.toContain(KEY);
-  });
-
-  test("does not start without a key", async () => {
-    const { status, stdout, stderr } = await terminal.run(command(""));
-    expect({ status, stdout }).toEqual({ status: 2, stdout: "" });
-    expect(stderr).toMatch(/^error: TRUNKLINE_ROOT_KEY: is not set/);
+    for (const credential of shown) expect(serving.stderr).not.toContain(credential);
   });
 
   /** The HTTP status of a plain request with this `Authorization`. */

@@ -87,6 +87,17 @@ describe("Waiters", () => {
     expect([found.size, waiting.told.length]).toEqual([0, 0]);
   });
 
+  test("whoever waits for another project's call does not keep its end from its own callers (I7)", async () => {
+    const [here, there] = [await nodes.start(), await nodes.start()];
+    const call = await open(here.exchange, await newRun(here.exchange));
+    const [own, foreign] = [new Waiting(), new Waiting()];
+    here.exchange.waiters.add({ ...call, projectId: 2 }, foreign, { projectId: 2, namespace: null });
+    here.exchange.waiters.add(call, own, SCOPE);
+    await settle(there, call);
+    await here.exchange.waiters.lookAt(null);
+    expect([own.told.length, foreign.told.length]).toEqual([1, 0]);
+  });
+
   test("what ended on another node is found by catching up", async () => {
     const [one, two] = await Promise.all([nodes.start(), nodes.start()]);
     const run = await newRun(one.exchange);

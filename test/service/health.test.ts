@@ -48,7 +48,7 @@ describe("keys", () => {
   });
 });
 
-test("AdminService is not built yet, and says so", async () => {
+test("what is not built of AdminService says so", async () => {
   const error = await refusalOf(serving.clients({ key: KEY }).admin.getStats({}));
   expect(error.code).toBe(Code.Unimplemented);
 });

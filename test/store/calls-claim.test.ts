@@ -112,8 +112,9 @@ describe("claimQueued", () => {
     const session = await makeSession(store.db);
     const xid = statement("test_xid", "SELECT pg_current_xact_id_if_assigned()::text AS xid");
     const assigned = await store.db.transaction(async (tx) => {
-      for (const namespace of [null, "alice"]) {
-        expect(await claim(tx, session, 3, { tools: [newName("tool")], namespace })).toEqual([]);
+      const { id: runId } = await makeRun(store.other);
+      for (const bound of [{ namespace: null }, { namespace: "alice" }, { namespace: "alice", runId }]) {
+        expect(await claim(tx, session, 3, { tools: [newName("tool")], ...bound })).toEqual([]);
       }
       return tx.query(xid, []);
     });
@@ -257,7 +258,9 @@ describe("a queue of 100,000 calls of a tool that nobody serves", () => {
       store.db,
       Array.from({ length: 50 }, (_, index) => newRow(run, 200_000 + index, { tool })),
     );
-    const values = (namespace: string | null): unknown[] => [
+    const other = await makeRun(store.db);
+    await insertCalls(store.db, [newRow(other, 1, { tool }), newRow(other, 2, { tool: "unserved" })]);
+    const values = (...bound: string[]): unknown[] => [
       PROJECT,
       `{${tool},another}`,
       null,
@@ -266,14 +269,15 @@ describe("a queue of 100,000 calls of a tool that nobody serves", () => {
       `{${session.number},${session.number}}`,
       `{${session.epoch},${session.epoch}}`,
       '{"worker-1","worker-1"}',
-      namespace ?? "",
+      ...bound,
     ];
     const kinds = [
-      { name: "calls_claim", index: "calls_claimable", namespace: null },
-      { name: "calls_claim_of_namespace", index: "calls_claimable_by_namespace", namespace: "alice" },
+      { name: "calls_claim", index: "calls_claimable", bound: [""] },
+      { name: "calls_claim_of_namespace", index: "calls_claimable_by_namespace", bound: ["alice"] },
+      { name: "calls_claim_of_run", index: "calls_pkey", bound: [other.id, "alice"] },
     ];
-    for (const { name, index, namespace } of kinds) {
-      const nodes = await explain(store.db, name, values(namespace));
+    for (const { name, index, bound } of kinds) {
+      const nodes = await explain(store.db, name, values(...bound));
       expect(nodes.map((node) => node["Index Name"])).toContain(index);
       expect(nodes.filter((node) => node["Node Type"] === "Seq Scan")).toEqual([]);
       expect(Math.max(...nodes.map((node) => node["Actual Rows"] * node["Actual Loops"]))).toBeLessThan(100);

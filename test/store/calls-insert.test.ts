@@ -15,6 +15,7 @@ import {
   openCall,
   PROJECT,
   reload,
+  SCOPE,
   useStore,
   helloSession,
 } from "./fixture.js";
@@ -92,7 +93,7 @@ describe("insertCalls", () => {
         insertRow(store.other, newRow(run, seq + 1, { key })),
       ]);
       expect(outcomes.map(({ type }) => type).sort()).toEqual(["exists", "inserted"]);
-      const [ref] = await findCalls(store.db, [{ projectId: PROJECT, runId: run.id, key }]);
+      const [ref] = await findCalls(store.db, SCOPE, [{ runId: run.id, key }]);
       const exists = outcomes.find((outcome) => outcome.type === "exists");
       expect(exists?.type === "exists" && exists.record.call.seq).toBe(ref?.seq);
     }

@@ -1,3 +1,4 @@
+import { randomUUID } from "node:crypto";
 import { describe, expect, test } from "vitest";
 import type { Call, CallState } from "../../server/src/core/call.js";
 import type { Scope } from "../../server/src/core/scope.js";
@@ -92,9 +93,15 @@ describe("reading by id and by key", () => {
     const missing = { ...one, seq: 99 };
     const foreign = { ...one, projectId: PROJECT + 1 };
     expect(await loadCalls(store.db, [two, missing, one, foreign])).toEqual([two, null, one, null]);
-    const keys = ["b", "none", "a", "B", "a "].map((key) => ({ projectId: PROJECT, runId: run.id, key }));
-    const found = await findCalls(store.db, [...keys, { projectId: PROJECT + 1, runId: run.id, key: "a" }]);
-    expect(found.map((ref) => ref?.seq ?? null)).toEqual([2, null, 1, null, null, null]);
+    const keys = ["b", "none", "a", "B", "a "].map((key) => ({ runId: run.id, key }));
+    const found = async (scope: Scope) =>
+      (await findCalls(store.db, scope, keys)).map((ref) => ref?.seq ?? null);
+    const nothing = keys.map(() => null);
+    expect(await found(SCOPE)).toEqual([2, null, 1, null, null]);
+    expect(await found({ ...SCOPE, namespace: run.namespace, runId: run.id })).toEqual(await found(SCOPE));
+    expect(await found({ ...SCOPE, projectId: PROJECT + 1 })).toEqual(nothing);
+    expect(await found({ ...SCOPE, namespace: `${run.namespace}s` })).toEqual(nothing);
+    expect(await found({ ...SCOPE, runId: randomUUID() })).toEqual(nothing);
     expect(await loadCalls(store.db, [])).toEqual([]);
   });
 

@@ -136,6 +136,7 @@ describe("a connection string", () => {
     expect(withoutPassword("postgres://u:secret@a/db?password=secret&x=1")).toBe(
       "postgres://u:***@a/db?password=***&x=1",
     );
+    expect(withoutPassword("postgres://u:se@cr/et@a/db")).toBe("postgres://u:***@a/db");
     expect(withoutPassword("postgres://u@a/db")).toBe("postgres://u@a/db");
   });
 });

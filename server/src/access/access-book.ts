@@ -8,8 +8,8 @@ import {
 } from "../store/access.js";
 import type { Database } from "../store/database.js";
 
-/** Whoever shows what nobody knows makes a node look for new keys at most this often. */
-const LOOK_EVERY_MS = 1_000;
+/** Whoever shows what nobody knows makes a node look for new keys at most this often, and waits for so long. */
+const LOOK_EVERY_MS = 100;
 
 const NOTHING: AccessRecords = { version: 0, keys: [], signingKeys: [], revokedTokens: [] };
 
@@ -25,13 +25,18 @@ export class AccessBook {
   #signers = new Map<number, SigningKey>();
   #revokedTokens = new Set<string>();
   #lookedAt = -Infinity;
-  #looking: Promise<boolean> | null = null;
+  #looking: Promise<void> | null = null;
   #reading: Promise<void> | null = null;
   readonly #listeners = new Set<() => void>();
 
   constructor(db: Database) {
     this.#db = db;
     this.#take(NOTHING);
+  }
+
+  /** The number of the last change that is known. */
+  get version(): number {
+    return this.#version;
   }
 
   /** Whether there is any key that is good. */
@@ -81,21 +86,21 @@ export class AccessBook {
   }
 
   /**
-   * Looks for what other nodes have changed since; whether there was something. A look begins after this was asked,
-   * and serves all who ask until then, so that guessing costs the database one small read a second.
+   * Looks for what other nodes have changed; whether anything is new since that version. A look begins after this was
+   * asked, and serves all who ask until then, so that guessing costs the database ten small reads a second at most.
    */
-  lookAgain(): Promise<boolean> {
-    return (this.#looking ??= this.#lookLater());
+  async lookAgain(since: number): Promise<boolean> {
+    await (this.#looking ??= this.#lookLater());
+    return this.#version !== since;
   }
 
-  async #lookLater(): Promise<boolean> {
-    const inMs = this.#lookedAt + LOOK_EVERY_MS - performance.now();
-    if (inMs > 0) await setTimeout(inMs, undefined, { ref: false });
+  async #lookLater(): Promise<void> {
+    // Always a pause: it is over only after this look was noted as the one that others may share.
+    const inMs = Math.max(0, this.#lookedAt + LOOK_EVERY_MS - performance.now());
+    await setTimeout(inMs, undefined, { ref: false });
     this.#lookedAt = performance.now();
     this.#looking = null;
-    const version = this.#version;
     await this.heard(await accessVersion(this.#db));
-    return this.#version !== version;
   }
 
   async #readAll(): Promise<void> {

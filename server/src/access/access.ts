@@ -104,9 +104,10 @@ export class Access {
   }
 
   async #holder(token: string): Promise<Caller> {
+    const { version } = this.book;
     const verified = await this.tokens.verify(token).catch(async (error: unknown) => {
       // It may be signed with a key that another node has just made.
-      if (await this.book.lookAgain()) return this.tokens.verify(token);
+      if (await this.book.lookAgain(version)) return this.tokens.verify(token);
       throw error;
     });
     this.#standings.set(verified.caller, () => this.tokens.refusalOf(verified));
@@ -121,7 +122,8 @@ export class Access {
       const known = this.book.key(id);
       return known !== undefined && isKey(known, secret) ? known : undefined;
     };
-    const key = good() ?? ((await this.book.lookAgain()) ? good() : undefined);
+    const { version } = this.book;
+    const key = good() ?? ((await this.book.lookAgain(version)) ? good() : undefined);
     if (key === undefined) throw unknownKey();
     this.#usedAt.set(id, { key, at: performance.now() });
     const caller = callerOfKey(key);

@@ -1,5 +1,6 @@
 import { TrunklineError as SdkError } from "@trunkline/sdk";
 import { TrunklineError } from "../core/error.js";
+import { loggedError } from "../core/logged-error.js";
 import type { Json } from "./json-document.js";
 
 /** What an error comes to: the status of the process, a line for people and a document for machines. */
@@ -24,7 +25,8 @@ export function diagnose(error: unknown): Diagnosis {
       document: { reason, message, metadata },
     };
   }
-  const message = error instanceof Error ? `${error.name}: ${error.message}` : String(error);
+  const logged = loggedError(error);
+  const message = `${logged.type}: ${logged.message}`;
   const text = `${message} (a fault of trunkline itself; TRUNKLINE_DEBUG=1 shows where)`;
   return { status: 1, text, document: { reason: "INTERNAL", message, metadata: {} } };
 }

@@ -1,4 +1,6 @@
+import { loggedText } from "../core/logged-error.js";
 import { diagnose, usageDiagnosis, type Diagnosis } from "./diagnosis.js";
+
 import { Output } from "./output.js";
 import { makeProgram, ParseEnd } from "./program.js";
 
@@ -26,7 +28,7 @@ async function run(args: readonly string[]): Promise<number> {
     const output = new Output(args.includes("--json"));
     if (output.json) output.errorDocument(document);
     else if (text !== "") output.error(text);
-    if ((process.env["TRUNKLINE_DEBUG"] ?? "") !== "") console.error(error);
+    if ((process.env["TRUNKLINE_DEBUG"] ?? "") !== "") console.error(loggedText(error));
     return status;
   }
 }

@@ -16,6 +16,7 @@ import { sameFailure, type Answer, type Failure } from "./failure.js";
 import { LIMITS } from "./limits.js";
 import { formatCallId } from "./name.js";
 import { claimLost, refuse, staleAttempt } from "./refusal.js";
+import { hasToken } from "./token.js";
 
 /** The failure in an answer that asks for another attempt; whether there is one, {@link failAttempt} says. */
 function retryableFailure(given: Answer): Failure | null {
@@ -56,7 +57,7 @@ export function answer(call: Call, claimId: string, given: Answer, random: numbe
 export function defer(call: Call, event: CallEvent & { type: "defer" }): Decision {
   const { claim } = call;
   if (claim?.id !== event.claimId) return claimLost(call, event.claimId);
-  if (hasToken(call, call.attempt, event.tokenHash)) return REPEATED;
+  if (hasToken(call.tokens, call.attempt, event.tokenHash)) return REPEATED;
   if (claim.standing !== "live" && claim.standing !== "lapsed") return claimLost(call, event.claimId);
   const timeoutMs = event.timeoutMs ?? call.policy.deferTimeoutMs;
   return changed({
@@ -84,11 +85,6 @@ function attemptTimer(call: Call): Timer {
   return call.state === "claimed" ? "keep" : timerFor(call.policy.attemptTimeoutMs);
 }
 
-/** Whether a token with this hash was made for the attempt. */
-function hasToken(call: Call, attempt: number, hash: string): boolean {
-  return call.tokens.some((token) => token.attempt === attempt && token.hash === hash);
-}
-
 /** An answer from the harness's side, by the call's id or key. */
 export function settle(call: Call, attempt: number | null, given: Answer, random: number): Decision {
   if (attempt !== null && attempt !== call.attempt) return staleAttempt(call, attempt);
@@ -101,7 +97,7 @@ export function settleByToken(
   event: CallEvent & { type: "settle_by_token" },
   random: number,
 ): Decision {
-  if (!hasToken(call, event.attempt, event.tokenHash)) {
+  if (!hasToken(call.tokens, event.attempt, event.tokenHash)) {
     return refuse("TOKEN_INVALID", "no deferred call is waiting for this token");
   }
   if (event.attempt !== call.attempt) return staleAttempt(call, event.attempt);

@@ -40,6 +40,10 @@ export const LIMITS = {
   requestsInFlight: 2_000,
   /** Unary waits at one node; more are refused as OVERLOADED. */
   waitsInFlight: 20_000,
+  /** Requests of one RPC at one node that show no credential, where the RPC asks for none; more are OVERLOADED. */
+  anonymousRequests: 1_000,
+  /** What one node holds of the bodies of all of them until they are complete. */
+  anonymousBodyBytes: 64 * 1024 * 1024,
   /** Unary answers are cut into pages of this size. */
   pageBytes: 4 * 1024 * 1024,
   pageItems: 1_000,

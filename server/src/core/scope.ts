@@ -14,6 +14,11 @@ export interface Owner {
   readonly runId: string;
 }
 
+/** Whether two scopes reach the same. */
+export function isSameScope(a: Scope, b: Scope): boolean {
+  return a.projectId === b.projectId && a.namespace === b.namespace && a.runId === b.runId;
+}
+
 /** Whether a scope reaches what belongs to this owner. What it does not reach looks as if it were not there. */
 export function reaches({ projectId, namespace, runId }: Scope, owner: Owner): boolean {
   return (

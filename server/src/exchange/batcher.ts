@@ -1,4 +1,5 @@
 import { TrunklineError } from "../core/error.js";
+import { safeMessage } from "../core/logged-error.js";
 import { classifyError } from "../store/database.js";
 import { Lanes } from "./lanes.js";
 import { overloaded } from "./overload.js";
@@ -209,14 +210,10 @@ function asRefusal(error: unknown): unknown {
         cause: error,
       });
     case "item":
-      return new TrunklineError("INVALID_FIELD", `the database refused the item: ${messageOf(error)}`, {
+      return new TrunklineError("INVALID_FIELD", `the database refused the item: ${safeMessage(error)}`, {
         cause: error,
       });
     case "fatal":
       return new TrunklineError("INTERNAL", "the database refused the statement", { cause: error });
   }
-}
-
-function messageOf(error: unknown): string {
-  return error instanceof Error ? error.message : String(error);
 }

@@ -1,4 +1,5 @@
 import type { CallFacts } from "../core/call.js";
+import { reaches } from "../core/scope.js";
 import {
   claimQueued,
   queuedTools,
@@ -11,6 +12,9 @@ import { randomId } from "./random-id.js";
 import type { Session } from "./session.js";
 import { ToolQueue } from "./tool-queue.js";
 import { Turns } from "./turns.js";
+
+/** What tells who may take a call. */
+export type DispatchedCall = Pick<CallFacts, "projectId" | "namespace" | "runId" | "tool">;
 
 /** A session that was chosen for a call, with one credit taken. */
 export interface Assignment {
@@ -102,10 +106,7 @@ export class Dispatch {
   }
 
   /** Takes a session with room for a new call, if its tool's queue is known to be empty. */
-  assign(
-    call: Pick<CallFacts, "projectId" | "namespace" | "tool">,
-    toolset: string | null,
-  ): Assignment | null {
+  assign(call: DispatchedCall, toolset: string | null): Assignment | null {
     const queue = this.#queues.get(queueKey(call.projectId, call.tool));
     if (queue === undefined || queue.ready.size === 0) return null;
     if (!queue.isEmpty(performance.now(), this.#options.hearsHints)) {
@@ -113,7 +114,7 @@ export class Dispatch {
       return null;
     }
     for (const session of queue.ready) {
-      if (!serves(session, call.namespace, toolset)) continue;
+      if (!serves(session, call, toolset)) continue;
       this.#take(session);
       return { session, claimId: randomId(), epoch: session.epoch };
     }
@@ -131,11 +132,11 @@ export class Dispatch {
     if (session.epoch === epoch && session.stream !== null) this.grant(session, 1);
   }
 
-  /** Whether a session with a stream serves the tool for this end user and toolset. */
-  isServed(call: Pick<CallFacts, "projectId" | "namespace" | "tool">, toolset: string | null): boolean {
+  /** Whether a session with a stream serves the tool for this end user, run and toolset. */
+  isServed(call: DispatchedCall, toolset: string | null): boolean {
     const queue = this.#queues.get(queueKey(call.projectId, call.tool));
     if (queue === undefined) return false;
-    for (const session of queue.served) if (serves(session, call.namespace, toolset)) return true;
+    for (const session of queue.served) if (serves(session, call, toolset)) return true;
     return false;
   }
 
@@ -264,6 +265,7 @@ export class Dispatch {
       outcome = await claimQueued(this.#options.db, {
         projectId: first.scope.projectId,
         namespace: first.scope.namespace,
+        runId: first.scope.runId,
         toolset: first.facts.toolset,
         tools: first.facts.tools,
         servedLast: this.#turns.servedLast(key),
@@ -280,8 +282,8 @@ export class Dispatch {
     this.#turns.served(key, claimed);
     if (claimed.length > 0) this.#roundSlots = slotsThatFit(claimed);
     const woken = queues.some((queue, index) => queue.fills !== fills[index]);
-    // A read that was bound to a namespace or toolset says nothing of the whole queue.
-    if (!more && first.scope.namespace === null && first.facts.toolset === null) {
+    // A read that was bound to a namespace, run or toolset says nothing of the whole queue.
+    if (!more && !isBound(first)) {
       queues.forEach((queue, index) => queue.claimedOut(startedAt, fills[index] ?? 0));
     }
     // Where none of those that are left could be had, others are claiming them: the next poll takes them up.
@@ -340,11 +342,13 @@ function queueKey(projectId: number, tool: string): string {
   return `${projectId}:${tool}`;
 }
 
-function serves(session: Session, namespace: string, toolset: string | null): boolean {
-  return (
-    (session.scope.namespace === null || session.scope.namespace === namespace) &&
-    (session.facts.toolset === null || session.facts.toolset === toolset)
-  );
+/** Whether a session is offered only some of its tools' calls. */
+function isBound({ scope, facts }: Session): boolean {
+  return scope.namespace !== null || scope.runId !== undefined || facts.toolset !== null;
+}
+
+function serves({ scope, facts }: Session, call: DispatchedCall, toolset: string | null): boolean {
+  return reaches(scope, call) && (facts.toolset === null || facts.toolset === toolset);
 }
 
 function push<K, V>(map: Map<K, V[]>, key: K, value: V): void {

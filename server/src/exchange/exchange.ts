@@ -12,6 +12,7 @@ import { Heartbeats } from "./heartbeats.js";
 import { Hints } from "./hints.js";
 import { Opener, type Born, type OpenOutcome, type OpenRequest } from "./opener.js";
 import { RunEndings } from "./run-endings.js";
+import { RunWatchers } from "./run-watchers.js";
 import { Runs } from "./runs.js";
 import { Sessions } from "./sessions.js";
 import { spanParent } from "./trace.js";
@@ -44,6 +45,7 @@ export class Exchange {
   readonly runs: Runs;
   readonly runEndings = new RunEndings();
   readonly waiters: Waiters;
+  readonly watchers: RunWatchers;
   readonly dispatch: Dispatch;
   readonly sessions: Sessions;
   readonly heartbeats: Heartbeats;
@@ -67,6 +69,7 @@ export class Exchange {
     this.runs = new Runs(db, (inMs) => this.#dueIn(inMs));
     this.hints = new Hints({ db, nodeId, intervalMs: heartbeatIntervalMs, onError });
     this.waiters = new Waiters(db);
+    this.watchers = new RunWatchers(db, onError);
     this.dispatch = new Dispatch({
       db,
       onError,
@@ -84,7 +87,14 @@ export class Exchange {
       load: (ref) => this.load(ref),
       onError,
     });
-    this.heartbeats = new Heartbeats({ db, heartbeatIntervalMs, sessions: this.sessions, apply, onError });
+    this.heartbeats = new Heartbeats({
+      db,
+      heartbeatIntervalMs,
+      sessions: this.sessions,
+      apply,
+      onProgress: (ref) => this.watchers.progressed(ref),
+      onError,
+    });
     this.#writer = new CallWriter({
       db,
       recall: (ref) => this.sessions.recall(ref),
@@ -114,6 +124,7 @@ export class Exchange {
     if (queued === null) this.dispatch.wakeAll();
     else for (const [projectId, tool] of queued) this.dispatch.wake(projectId, tool, "elsewhere");
     this.waiters.lookAt(ended).catch(this.#onError);
+    this.watchers.heard(ended);
   }
 
   /** Hints may have been missed, and among them that another node has started. */
@@ -125,6 +136,7 @@ export class Exchange {
   stop(): void {
     this.dispatch.stop();
     this.sessions.stop();
+    this.watchers.stop();
   }
 
   /** The call as the database has it now, or undefined. */
@@ -149,6 +161,7 @@ export class Exchange {
 
   #born({ call, request, assignment, timers }: Born): void {
     this.waiters.moved(call, null);
+    this.watchers.callChanged(call);
     this.#hintDue(timers);
     if (assignment !== null && call.state === "claimed") {
       const { attemptTimeoutMs, totalTimeoutMs } = call.policy;
@@ -170,6 +183,7 @@ export class Exchange {
 
   #claimed(assignment: Assignment, { record }: ClaimedRow): void {
     const { call } = record;
+    this.watchers.callChanged(call);
     if (call.state !== "claimed") return;
     this.sessions.deliver(assignment, {
       call,
@@ -184,6 +198,7 @@ export class Exchange {
   #committed({ before, change, times }: Committed): void {
     const { next, revoked, timers } = change;
     if (before.state === "claimed") this.sessions.changed(next, revoked);
+    this.watchers.callChanged(next);
     if (isEnded(next)) {
       this.waiters.moved(next, { call: next, endedAt: times.endedAt });
       this.hints.ended(next);

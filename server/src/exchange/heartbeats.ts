@@ -33,6 +33,8 @@ export interface HeartbeatsOptions {
   readonly heartbeatIntervalMs: number;
   readonly sessions: Sessions;
   readonly apply: (ref: CallRef, event: CallEvent) => Promise<Applied>;
+  /** Told of what a worker said of a call, once it is stored. */
+  readonly onProgress: (ref: CallRef) => void;
   readonly onError: (error: unknown) => void;
 }
 
@@ -52,6 +54,7 @@ export class Heartbeats {
     this.#progress = new Batcher({
       write: async (items) => {
         await saveProgress(options.db, latest(items));
+        for (const { ref } of items) options.onProgress(ref);
         return items.map(() => true);
       },
       sizeOf: ({ progressJson }) => ROUGH_BYTES + progressJson.length,

@@ -113,8 +113,8 @@ export class Opener {
 
   #assign({ run, tool, executor }: OpenRequest): Assignment | null {
     if (executor === "client") return null;
-    const { projectId, namespace, toolset } = run.record;
-    return this.#options.dispatch.assign({ projectId, namespace, tool }, toolset);
+    const { projectId, id: runId, namespace, toolset } = run.record;
+    return this.#options.dispatch.assign({ projectId, runId, namespace, tool }, toolset);
   }
 
   #inserted(

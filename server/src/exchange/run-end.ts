@@ -54,6 +54,7 @@ async function cancelAll(
   isStopped: () => boolean,
 ): Promise<void> {
   exchange.runs.forget(run.id);
+  exchange.watchers.runChanged(run.id);
   // From the last one on: looking for open calls among those that are canceled already takes longer each time.
   for (let afterSeq = 0; ;) {
     const calls = await openCallsOfRun(exchange.db, run.projectId, run.id, CHUNK, afterSeq);
@@ -65,6 +66,7 @@ async function cancelAll(
   }
   // A call whose open was already on its way when the run ended is found by the sweep, for which the run stays due.
   await finishRun(exchange.db, run.projectId, run.id);
+  exchange.watchers.runChanged(run.id);
 }
 
 async function cancelCall(exchange: Exchange, call: Call, cause: CancelCause): Promise<void> {

@@ -2,7 +2,6 @@ import { v7 as uuidv7 } from "uuid";
 import { TrunklineError } from "../core/error.js";
 import { reaches, type Scope } from "../core/scope.js";
 import type { Database } from "../store/database.js";
-import { findProjectOfRun } from "../store/projects.js";
 import { createRuns, loadRuns, type NewRun, type RunRecord } from "../store/runs.js";
 import { Batcher } from "./batcher.js";
 
@@ -83,11 +82,6 @@ export class Runs {
   peek(scope: Scope, id: string): KnownRun | undefined {
     const run = this.#known.get(id);
     return run !== undefined && isWithin(run, scope) ? run : undefined;
-  }
-
-  /** The project that has this run, for who shows a right to it that needs no key; null where there is none. */
-  async projectOf(id: string): Promise<number | null> {
-    return this.#known.get(id)?.record.projectId ?? findProjectOfRun(this.#db, id);
   }
 
   /** Forgets what was remembered, so that the next look reads it. */

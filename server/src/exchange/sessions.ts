@@ -1,6 +1,6 @@
 import type { Call, CallRef, ClaimedCall } from "../core/call.js";
 import type { CallEvent, RevokeCause } from "../core/event.js";
-import type { Scope } from "../core/scope.js";
+import { isSameScope, type Scope } from "../core/scope.js";
 import { claimVerdict } from "../core/answering.js";
 import type { Database } from "../store/database.js";
 import type { Heard, SignOfLife } from "../store/sessions.js";
@@ -98,8 +98,7 @@ export class Sessions {
   #isOpenHere(scope: Scope, sessionId: string): boolean {
     for (const session of this.#sessions.values()) {
       if (session.stream === null || session.facts.sessionId !== sessionId) continue;
-      if (session.scope.projectId === scope.projectId && session.scope.namespace === scope.namespace)
-        return true;
+      if (isSameScope(session.scope, scope)) return true;
     }
     return false;
   }

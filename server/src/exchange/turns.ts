@@ -43,5 +43,5 @@ export class Turns {
 }
 
 function groupKey({ scope, facts }: Session): string {
-  return JSON.stringify([scope.projectId, scope.namespace, facts.toolset, facts.tools]);
+  return JSON.stringify([scope.projectId, scope.namespace, scope.runId, facts.toolset, facts.tools]);
 }

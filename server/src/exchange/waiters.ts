@@ -18,7 +18,7 @@ export interface TurnWaiter {
 }
 
 interface Waited {
-  readonly ref: CallRef;
+  readonly call: Pick<CallRef, "runId" | "seq">;
   /** Each with what it may see, since it registers before anybody has looked at the call. */
   readonly waiters: Map<Waiter, Scope>;
 }
@@ -42,11 +42,11 @@ export class Waiters {
   }
 
   /** Registers for a call; one that has ended already, or is out of the scope, is never told of. */
-  add({ projectId, runId, seq }: CallRef, waiter: Waiter, scope: Scope): void {
-    const ref = { projectId, runId, seq };
-    const key = callKey(ref);
+  add({ runId, seq }: CallRef, waiter: Waiter, scope: Scope): void {
+    const call = { runId, seq };
+    const key = callKey(call);
     const waited = this.#calls.get(key);
-    if (waited === undefined) this.#calls.set(key, { ref, waiters: new Map([[waiter, scope]]) });
+    if (waited === undefined) this.#calls.set(key, { call, waiters: new Map([[waiter, scope]]) });
     else waited.waiters.set(waiter, scope);
   }
 
@@ -111,8 +111,7 @@ export class Waiters {
    */
   async lookAt(ids: readonly string[] | null): Promise<void> {
     const waited = ids === null ? [...this.#calls.values()] : ids.flatMap((id) => this.#calls.get(id) ?? []);
-    const refs = waited.map(({ ref }) => ref);
-    for await (const { call, outcome } of lookAtCalls(this.#db, refs)) {
+    for await (const { call, outcome } of lookAtCalls(this.#db, waited.flatMap(refsOf))) {
       if (outcome !== null) this.moved(call, outcome);
     }
     const runs = ids === null ? null : new Set(ids.map((id) => id.slice(0, id.indexOf("/"))));
@@ -126,6 +125,12 @@ export class Waiters {
 /** The outcome of a call that has ended. */
 export function outcomeOf(record: CallRecord): Outcome | undefined {
   return isEnded(record.call) ? { call: record.call, endedAt: record.endedAt } : undefined;
+}
+
+/** The call as each of the projects names it whose callers wait for it: anybody may wait for any id. */
+function refsOf({ call, waiters }: Waited): CallRef[] {
+  const projects = new Set([...waiters.values()].map(({ projectId }) => projectId));
+  return [...projects].map((projectId) => ({ projectId, ...call }));
 }
 
 function turnKey(runId: string, turn: number): string {

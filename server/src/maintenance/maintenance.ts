@@ -1,8 +1,8 @@
 import type { Access } from "../access/access.js";
 import type { Exchange } from "../exchange/exchange.js";
-import { touchKeys } from "../store/access.js";
 import { aliveNodes } from "../store/sessions.js";
 import { LONGEST_SLEEP_MS, sweepDue } from "./due.js";
+import { storeKeyUses } from "./key-uses.js";
 import { renewOrTell, sweepLeases } from "./leases.js";
 import { Loop } from "./loop.js";
 import { reconcile } from "./reconcile.js";
@@ -25,6 +25,8 @@ const SAFETY_POLL_MS = 5_000;
 const CATCH_UP_MS = 2_000;
 /** A lone node tells its waiters everything itself, but where a commit's reply was lost. */
 const LONE_CATCH_UP_MS = 10_000;
+/** What another node did to a run is found within this by those who watch it. */
+const WATCH_MS = 1_000;
 const RETENTION_MS = 60_000;
 /** When keys were used last is kept to the minute. */
 const KEY_USES_MS = 60_000;
@@ -35,10 +37,15 @@ const RENEWAL_RETRY_MS = 500;
 export class Maintenance {
   readonly #exchange: Exchange;
   readonly #loops: readonly Loop[];
+  /** What would be lost with the node. */
+  readonly #lastWork: () => Promise<void>;
 
   constructor({ exchange, retentionMs, access, onError }: MaintenanceOptions) {
     const { availability, heartbeatIntervalMs: intervalMs } = exchange;
     this.#exchange = exchange;
+    this.#lastWork = async () => {
+      if (!availability.isDown) await storeKeyUses(exchange, access).catch(onError);
+    };
     /** While there is no database only the renewal, which finds out, tries to reach it. */
     const loop = (everyMs: number, work: () => Promise<number | undefined>): Loop =>
       new Loop({ everyMs, onError, work: async () => (availability.isDown ? undefined : work()) });
@@ -64,6 +71,10 @@ export class Maintenance {
         nothing(exchange.dispatch.poll(exchange.hearsHints() ? SAFETY_POLL_MS - POLL_MS : 0)),
       ),
       loop(CATCH_UP_MS, catchingUp(exchange)),
+      loop(WATCH_MS, async () => {
+        exchange.watchers.poll(exchange.hints.othersAlive);
+        return undefined;
+      }),
       loop(KEY_USES_MS, () => nothing(storeKeyUses(exchange, access))),
       loop(RETENTION_MS, async () => ((await sweepRetention(exchange, retentionMs)) ? 0 : undefined)),
     ];
@@ -76,6 +87,7 @@ export class Maintenance {
   /** Resolves when nothing of it runs any more. */
   async stop(): Promise<void> {
     await Promise.all(this.#loops.map((loop) => loop.stop()));
+    await this.#lastWork();
     await this.#exchange.runEndings.stop();
   }
 }
@@ -95,11 +107,6 @@ function catchingUp(exchange: Exchange): () => Promise<undefined> {
     caughtUpAt = now;
     await waiters.lookAt(null);
   };
-}
-
-async function storeKeyUses({ upkeep }: Exchange, access: Access): Promise<void> {
-  const uses = access.takeUses();
-  if (uses.length > 0) await touchKeys(upkeep, uses);
 }
 
 async function nothing(work: Promise<void>): Promise<undefined> {

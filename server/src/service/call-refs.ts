@@ -4,34 +4,29 @@ import { TrunklineError } from "../core/error.js";
 import { quoted } from "../core/json-text.js";
 import { checkName, isUuid } from "../core/name.js";
 import type { Scope } from "../core/scope.js";
-import { findCalls } from "../store/calls-read.js";
+import { findCalls, type CallKey } from "../store/calls-read.js";
 import type { ServiceDeps } from "./deps.js";
 import { parseCallRefId } from "./door.js";
 import { missingField } from "./door-field.js";
 
-/** A call that a request names by its run and key. */
-interface KeyedRef {
-  readonly runId: string;
-  readonly key: string;
-}
-
 /**
  * The calls that a request names, by id or by run and key: in their order, an error in place of each that
- * names none. Whether a call that is named by its id is there is for who reads it next.
+ * names none. Whether a call that is named by its id is there is for who reads it next; one that is named by its key
+ * is found in scope alone, so that nobody learns the id of somebody else's.
  *
  * @param fieldOf what the ref at an index is called in messages
  */
 export async function resolveRefs(
   { exchange }: ServiceDeps,
-  { projectId }: Scope,
+  scope: Scope,
   refs: readonly (WireCallRef | undefined)[],
   fieldOf: (index: number) => string,
 ): Promise<(CallRef | TrunklineError)[]> {
-  const keyed: { readonly index: number; readonly ref: KeyedRef }[] = [];
+  const keyed: { readonly index: number; readonly ref: CallKey }[] = [];
   const resolved = refs.map((ref, index): CallRef | TrunklineError => {
     try {
       const named = checkRef(ref, fieldOf(index));
-      if ("seq" in named) return { projectId, ...named };
+      if ("seq" in named) return { projectId: scope.projectId, ...named };
       keyed.push({ index, ref: named });
       return noKey(named);
     } catch (error) {
@@ -42,7 +37,8 @@ export async function resolveRefs(
   if (keyed.length === 0) return resolved;
   const found = await findCalls(
     exchange.db,
-    keyed.map(({ ref }) => ({ projectId, ...ref })),
+    scope,
+    keyed.map(({ ref }) => ref),
   );
   keyed.forEach(({ index }, at) => {
     const ref = found[at];
@@ -68,7 +64,7 @@ export async function resolveRef(
   return resolved;
 }
 
-function checkRef(ref: WireCallRef | undefined, field: string): Pick<CallRef, "runId" | "seq"> | KeyedRef {
+function checkRef(ref: WireCallRef | undefined, field: string): Pick<CallRef, "runId" | "seq"> | CallKey {
   if (ref === undefined) throw missingField(field, "is a call's id, or its run and key");
   if (ref.callId !== "") return parseCallRefId(ref.callId);
   if (ref.runId === "" || ref.key === "") {
@@ -80,7 +76,7 @@ function checkRef(ref: WireCallRef | undefined, field: string): Pick<CallRef, "r
   return { runId: ref.runId, key: ref.key };
 }
 
-function noKey({ runId, key }: KeyedRef): TrunklineError {
+function noKey({ runId, key }: CallKey): TrunklineError {
   return new TrunklineError(
     "NOT_FOUND",
     `there is no call with key ${quoted(key)} in run ${quoted(runId, 80)}`,

@@ -41,9 +41,16 @@ function fail(response: Response, error: unknown, onError: (error: unknown) => v
 
 /** What is wrong with a request before anybody looks into it: the status of its answer, and why. */
 function unfitness(request: Request): readonly [status: number, text: string] | undefined {
-  const headers = request.rawHeaders.length / 2;
+  const { rawHeaders } = request;
+  const headers = rawHeaders.length / 2;
   if (headers > MAX_HEADERS) {
     return [431, `the request has ${String(headers)} headers; allowed are at most ${String(MAX_HEADERS)}`];
+  }
+  // Node leaves it to HTTP/2's settings, which hold once the client has said that it knows them.
+  const bytes = rawHeaders.reduce((sum, { length }) => sum + length, 0);
+  if (bytes > MAX_HEADER_BYTES) {
+    const text = `the request's headers have ${String(bytes)} bytes; allowed are at most ${String(MAX_HEADER_BYTES)}`;
+    return [431, text];
   }
   if (hasUsableAuthority(request)) return undefined;
   return [400, "the request names no usable host: send Host or :authority as HOST or HOST:PORT"];
@@ -52,6 +59,8 @@ function unfitness(request: Request): readonly [status: number, text: string] | 
 /** What a {@link guardedHandler} is made from. */
 export interface GuardOptions {
   readonly isTls: boolean;
+  /** How long a request may go on after its answer. */
+  readonly restMs: number;
   /** Hears faults of the handler, never those of clients. */
   readonly onError: (error: unknown) => void;
 }
@@ -61,13 +70,14 @@ export interface GuardOptions {
  * the peer goes away: Node throws from writes to a stream that is already destroyed, and emits errors
  * on requests and responses that nobody listens to any more. Nor can one go on for ever after its answer.
  */
-export function guardedHandler(handler: RequestHandler, { isTls, onError }: GuardOptions): RequestHandler {
+export function guardedHandler(handler: RequestHandler, options: GuardOptions): RequestHandler {
+  const { isTls, restMs, onError } = options;
   return (request, response) => {
     request.on("error", ignore);
     response.on("error", ignore);
     try {
       guardBrowsers(response, isTls);
-      boundRest(request, response);
+      boundRest(request, response, restMs);
       const unfit = unfitness(request);
       if (unfit === undefined) handler(request, response);
       else answerPlainly(response, ...unfit);

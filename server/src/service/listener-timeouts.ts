@@ -14,6 +14,8 @@ export interface ListenerTimeouts {
    * read its answer. The request as a whole has no bound: streams last.
    */
   readonly stalledMs: number;
+  /** For what is still to come of an HTTP/1.1 request that has its answer. */
+  readonly restMs: number;
   /** Between two requests on one HTTP/1.1 connection; above the minute that load balancers keep theirs. */
   readonly keepAliveMs: number;
 }
@@ -24,5 +26,6 @@ export const DEFAULT_TIMEOUTS: ListenerTimeouts = {
   quietMs: 30_000,
   headersMs: 15_000,
   stalledMs: 60_000,
+  restMs: 5_000,
   keepAliveMs: 75_000,
 };

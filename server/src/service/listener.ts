@@ -95,7 +95,7 @@ export async function listen(options: ListenerOptions): Promise<Listener> {
   const onError = options.onError ?? ignore;
   const timeouts = { ...DEFAULT_TIMEOUTS, ...options.timeouts };
   const isTls = options.tls !== undefined;
-  const handler = guardedHandler(options.handler, { isTls, onError });
+  const handler = guardedHandler(options.handler, { isTls, restMs: timeouts.restMs, onError });
   const sides = { http1: http1Side(handler, timeouts), http2: http2Side(handler, timeouts) };
   const sockets = new Set<Socket>();
   const undecided = new Set<Socket>();

@@ -1,4 +1,5 @@
 import { IncomingMessage } from "node:http";
+import type { DescMethod } from "@bufbuild/protobuf";
 import {
   Code,
   ConnectError,
@@ -16,6 +17,7 @@ import {
 } from "@connectrpc/connect-node";
 import type { UniversalServerRequest } from "@connectrpc/connect/protocol";
 import { TrunklineError } from "../core/error.js";
+import { AnonymousLoad } from "./anonymous-load.js";
 import { admissionKey, type Admission } from "./auth.js";
 import { refusePath, withWords } from "./empty-answer.js";
 import { toTrunklineError } from "./error-map.js";
@@ -35,6 +37,8 @@ export interface RequestHandlerOptions extends ConnectRouterOptions {
   readonly streams?: readonly GrpcStream[];
   /** Asked about every path that is no RPC's. */
   readonly otherwise?: PlainRoute;
+  /** Bounds requests without a credential, where the RPC asks for none. */
+  readonly anonymous?: AnonymousLoad;
 }
 
 /**
@@ -42,7 +46,7 @@ export interface RequestHandlerOptions extends ConnectRouterOptions {
  * console for each client that goes away in the middle of an answer.
  */
 export function requestHandler(options: RequestHandlerOptions): RequestHandler {
-  const { routes, gate, streams = [], otherwise, ...rest } = options;
+  const { routes, gate, streams = [], otherwise, anonymous = new AnonymousLoad(), ...rest } = options;
   const router = createConnectRouter({
     acceptCompression: [compressionGzip, compressionBrotli],
     ...rest,
@@ -65,18 +69,34 @@ export function requestHandler(options: RequestHandlerOptions): RequestHandler {
     }
     const answered = async (): Promise<void> => {
       const authorization = request.headers.authorization ?? null;
-      const admission: Admission = await gate.admit(handler.method, authorization).catch(toTrunklineError);
-      // Who went away meanwhile is not served: nothing would ever tell that again.
-      if (isGone(response)) return;
+      const admission: Admission = await gate
+        .admit(handler.method, authorization)
+        .then((caller) => {
+          if (caller === null && !isGone(response)) anonymous.enter(handler.method, request, response);
+          return caller;
+        })
+        .catch(toTrunklineError);
       const whole = universalRequest(request, response, admission);
-      const admitted = admission instanceof TrunklineError ? withoutBody(whole, handler.method) : whole;
-      const answer = await handler(admitted);
+      const answer = await handler(admittedPart(whole, handler.method, admission, anonymous));
       const full = handler.method.methodKind === "unary" ? await withProblem(answer) : answer;
       await universalResponseToNodeResponse(withClearEnd(withWords(full)), response);
     };
     // Whatever a service throws is in its answer already; what is left is a peer that has gone.
     answered().catch(() => {});
   };
+}
+
+/** What is read of a request: all of it, as much as there is room for, or nothing. */
+function admittedPart(
+  request: UniversalServerRequest,
+  method: DescMethod,
+  admission: Admission,
+  anonymous: AnonymousLoad,
+): UniversalServerRequest {
+  if (admission instanceof TrunklineError) return withoutBody(request, method);
+  const { body } = request;
+  if (admission !== null || body === null || typeof body !== "object") return request;
+  return Symbol.asyncIterator in body ? { ...request, body: anonymous.bounded(body) } : request;
 }
 
 function valuesOf(admission: Admission): ContextValues {

@@ -5,14 +5,16 @@ import type {
   ListRunsRequest,
   ListRunsResponse,
   RunService,
+  WatchRunRequest,
+  WatchRunResponse,
 } from "@trunkline/proto/run";
-import { TrunklineError } from "../core/error.js";
+import type { Caller } from "../core/caller.js";
 import { checkLabels, checkName, isUuid } from "../core/name.js";
 import type { Scope } from "../core/scope.js";
 import { endRun } from "../exchange/run-end.js";
 import { countCalls } from "../store/calls-read.js";
 import { listRuns as readRuns, loadRuns, type RunRecord } from "../store/runs.js";
-import { scopeOf } from "./auth.js";
+import { callerOf, scopeOf } from "./auth.js";
 import { toRunMessage } from "./convert.js";
 import { fromRunState } from "./convert-enum.js";
 import type { ServiceDeps } from "./deps.js";
@@ -20,11 +22,13 @@ import { checkRunSpec } from "./door.js";
 import { knownRun, noRun } from "./open-call.js";
 import { labelBytes, textBytes } from "./page-bytes.js";
 import { fromPageToken, listName, PAGE_PAYLOAD_BYTES, pageItems, toPageToken } from "./page-token.js";
+import { fromCursorToken } from "./watch-cursor.js";
+import { WatchStream } from "./watch-stream.js";
 
 /** A run beside its texts. */
 const ROUGH_RUN_BYTES = 128;
 
-/** RunService; `WatchRun` is not built yet. */
+/** RunService. */
 export function runService(deps: ServiceDeps): ServiceImpl<typeof RunService> {
   return {
     createRun: async ({ spec }, context): Promise<CreateRunResponse> => {
@@ -37,13 +41,18 @@ export function runService(deps: ServiceDeps): ServiceImpl<typeof RunService> {
     endRun: async ({ runId }, context) => ({
       run: toRunMessage(await endRun(deps.exchange, scopeOf(context), runId)),
     }),
-    watchRun: () => {
-      throw new TrunklineError(
-        "UNIMPLEMENTED",
-        "WatchRun is not built yet; WaitCalls and Drive bring outcomes",
-      );
-    },
+    watchRun: (request, context) => watchRun(deps, callerOf(context), request, context.signal),
   };
+}
+
+async function* watchRun(
+  deps: ServiceDeps,
+  caller: Caller,
+  { runId, cursor }: WatchRunRequest,
+  signal: AbortSignal,
+): AsyncGenerator<WatchRunResponse, void, undefined> {
+  const { record } = await knownRun(deps, caller.scope, runId);
+  yield* new WatchStream(deps, caller, record, fromCursorToken(runId, cursor), signal).responses();
 }
 
 async function getRun(deps: ServiceDeps, scope: Scope, runId: string): Promise<GetRunResponse> {

@@ -26,8 +26,8 @@ export class SeenTools {
    * Whether a worker for the tool was heard in the last 5 minutes; at once where this node serves the tool, or
    * has asked in the last 10 s. Never rejects: a question that cannot be answered counts as yes.
    */
-  isSeen({ projectId, namespace, toolset }: RunRecord, tool: string): boolean | Promise<boolean> {
-    if (this.#exchange.dispatch.isServed({ projectId, namespace, tool }, toolset)) return true;
+  isSeen({ projectId, id: runId, namespace, toolset }: RunRecord, tool: string): boolean | Promise<boolean> {
+    if (this.#exchange.dispatch.isServed({ projectId, runId, namespace, tool }, toolset)) return true;
     const key = `${String(projectId)}:${tool}`;
     const known = this.#tools.get(key);
     if (known !== undefined && performance.now() - known.askedAt < FRESH_MS) return known.answer;

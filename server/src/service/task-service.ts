@@ -5,12 +5,14 @@ import type {
   GetTaskResponse,
   TaskService,
 } from "@trunkline/proto/task";
-import { isEnded, type Call, type CallRef } from "../core/call.js";
+import { isEnded, type CallRef } from "../core/call.js";
 import { TrunklineError } from "../core/error.js";
 import type { Answer } from "../core/failure.js";
-import { formatCallId, type TokenParts } from "../core/name.js";
+import { formatCallId } from "../core/name.js";
 import { staleAttempt } from "../core/refusal.js";
+import { hasToken } from "../core/token.js";
 import type { Applied } from "../exchange/call-writer.js";
+import { findTokens } from "../store/call-tokens.js";
 import { loadRecords } from "../store/calls-read.js";
 import { cutToRun, toTimestamp } from "./convert.js";
 import { toCallState } from "./convert-enum.js";
@@ -35,31 +37,39 @@ export function taskService(deps: ServiceDeps): ServiceImpl<typeof TaskService> 
   };
 }
 
-/** What a token names. The token itself is the right to it, whoever's call it is. */
-async function refOf({ exchange }: ServiceDeps, { runId, seq }: TokenParts): Promise<CallRef> {
-  const projectId = await exchange.runs.projectOf(runId);
-  if (projectId === null) throw tokenInvalid();
-  return { projectId, runId, seq };
+/** A call, and the attempt and hash of a token that was made for it. */
+interface Held {
+  readonly ref: CallRef;
+  readonly attempt: number;
+  readonly tokenHash: string;
 }
 
-/** Whether the token was made for the call. */
-function isOf(call: Call, { attempt, secret }: TokenParts): boolean {
-  const hash = hashToken(secret);
-  return call.tokens.some((token) => token.attempt === attempt && token.hash === hash);
+/**
+ * The call that a token was made for. The token itself is the right to it, whoever's call it is. One that matches
+ * nothing is refused here, after one and the same read whether its call is there or not, and however it stands.
+ *
+ * @throws TrunklineError TOKEN_INVALID
+ */
+async function heldBy({ exchange }: ServiceDeps, token: string): Promise<Held> {
+  const { runId, seq, attempt, secret } = parseTokenText(token);
+  const tokenHash = hashToken(secret);
+  const found = await findTokens(exchange.db, { runId, seq });
+  if (!hasToken(found?.tokens ?? [], attempt, tokenHash) || found === null) throw tokenInvalid();
+  return { ref: { projectId: found.projectId, runId, seq }, attempt, tokenHash };
 }
 
 async function completeTask(deps: ServiceDeps, token: string, given: string): Promise<CompleteTaskResponse> {
-  const parts = parseTokenText(token);
   const resultJson = given === "" ? "null" : given;
-  // What the schema says is only for who holds a token of the call.
   checkResult(resultJson, "result_json", undefined);
-  checkResult(resultJson, "result_json", await toolOf(deps, parts));
-  const { call } = await settle(deps, parts, { type: "result", resultJson });
+  const held = await heldBy(deps, token);
+  // What the schema says is only for who holds a token of the call.
+  checkResult(resultJson, "result_json", await toolOf(deps, held));
+  const { call } = await settle(deps, held, { type: "result", resultJson });
   return { $typeName: "trunkline.v1.CompleteTaskResponse", callId: formatCallId(call) };
 }
 
 async function failTask(deps: ServiceDeps, token: string, answer: Answer): Promise<FailTaskResponse> {
-  const { call } = await settle(deps, parseTokenText(token), answer);
+  const { call } = await settle(deps, await heldBy(deps, token), answer);
   return {
     $typeName: "trunkline.v1.FailTaskResponse",
     callId: formatCallId(call),
@@ -67,39 +77,36 @@ async function failTask(deps: ServiceDeps, token: string, answer: Answer): Promi
   };
 }
 
-async function toolOf(deps: ServiceDeps, parts: TokenParts): Promise<DeclaredTool | undefined> {
-  const ref = await refOf(deps, parts);
+async function toolOf(deps: ServiceDeps, { ref }: Held): Promise<DeclaredTool | undefined> {
   const [target] = await findTargets(deps, { projectId: ref.projectId, namespace: null }, [ref]);
-  if (target === undefined || target instanceof TrunklineError || !isOf(target.call, parts))
-    throw tokenInvalid();
+  if (target === undefined || target instanceof TrunklineError) throw tokenInvalid();
   return target.tool;
 }
 
-async function settle(deps: ServiceDeps, parts: TokenParts, answer: Answer): Promise<Applied> {
-  const { attempt, secret } = parts;
+async function settle(
+  { exchange }: ServiceDeps,
+  { ref, attempt, tokenHash }: Held,
+  answer: Answer,
+): Promise<Applied> {
   try {
-    const applied = await deps.exchange.apply(
-      await refOf(deps, parts),
-      { type: "settle_by_token", attempt, tokenHash: hashToken(secret), answer },
-      null,
-    );
+    const applied = await exchange.apply(ref, { type: "settle_by_token", attempt, tokenHash, answer }, null);
     checkVerdict(applied);
     return applied;
   } catch (error) {
-    // A call that is not there is a token that matches nothing: the two look the same.
+    // A call that was deleted meanwhile is a token that matches nothing: the two look the same.
     if (error instanceof TrunklineError && error.reason === "NOT_FOUND") throw tokenInvalid();
     throw error;
   }
 }
 
 async function getTask(deps: ServiceDeps, token: string): Promise<GetTaskResponse> {
-  const parts = parseTokenText(token);
-  const [record] = await loadRecords(deps.exchange.db, [await refOf(deps, parts)], { payloads: true });
-  if (record === null || record === undefined || !isOf(record.call, parts)) throw tokenInvalid();
+  const { ref, attempt } = await heldBy(deps, token);
+  const [record] = await loadRecords(deps.exchange.db, [ref], { payloads: true });
+  if (record === null || record === undefined) throw tokenInvalid();
   const { call } = record;
   if (isEnded(call))
     throw new TrunklineError("CALL_ENDED", `call ${formatCallId(call)} has ended: ${call.state}`);
-  if (call.attempt !== parts.attempt) checkVerdict(staleAttempt(call, parts.attempt));
+  if (call.attempt !== attempt) checkVerdict(staleAttempt(call, attempt));
   const expiresAt = cutToRun(record, record.deferTimeoutAt);
   return {
     $typeName: "trunkline.v1.GetTaskResponse",

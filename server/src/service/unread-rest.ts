@@ -8,22 +8,21 @@ type Response = Parameters<RequestHandler>[1];
 
 /** What an honest client may have on its way when it is answered early: one whole message. */
 const REST_BYTES = LIMITS.frameBytes;
-const REST_MS = 5_000;
 /** How long a client that has its answer may take to end its half of the stream. */
 const LINGER_MS = 1_000;
 
 /**
  * Bounds what a client still sends of a request that has its answer. In HTTP/2 its stream is closed. In HTTP/1.1 the
  * rest is read and dropped, since a connection that is closed before may take the answer with it; one that goes on for
- * too long is cut.
+ * too long, by its bytes or by `restMs`, is cut.
  */
-export function boundRest(request: Request, response: Response): void {
+export function boundRest(request: Request, response: Response, restMs: number): void {
   if ("stream" in response) {
     closeAfterAnswer(request, response.stream);
   } else {
     // Before Node's own listener, which would read on without end.
     response.prependListener("finish", () => {
-      if (request instanceof IncomingMessage && !request.complete) dropRest(request);
+      if (request instanceof IncomingMessage && !request.complete) dropRest(request, restMs);
     });
   }
 }
@@ -31,19 +30,25 @@ export function boundRest(request: Request, response: Response): void {
 function closeAfterAnswer(request: Request, stream: ServerHttp2Stream): void {
   stream.once("finish", () => {
     if (request.complete) return;
-    // Not at once: a reset that overtakes the trailers in the client's own reading takes the answer with it.
-    const timer = setTimeout(() => stream.close(constants.NGHTTP2_NO_ERROR), LINGER_MS);
+    const cutUnlessEnded = (): void => {
+      if (!request.complete) stream.close(constants.NGHTTP2_NO_ERROR);
+    };
+    // Not at once: a reset that overtakes the trailers in the client's own reading takes the answer with it. And a
+    // process that stood still runs its timers before it reads what came meanwhile.
+    const timer = setTimeout(() => setImmediate(cutUnlessEnded), LINGER_MS);
     stream.once("close", () => clearTimeout(timer));
+    // Unread, the end of a client's half would never be seen, and one that has ended it would be reset as well.
+    stream.resume();
   });
 }
 
-function dropRest(request: IncomingMessage): void {
+function dropRest(request: IncomingMessage, restMs: number): void {
   const { socket } = request;
   let left = REST_BYTES;
   const cut = (): void => {
     socket.destroy();
   };
-  const late = setTimeout(cut, REST_MS);
+  const late = setTimeout(cut, restMs);
   // A request that somebody has read of is not taken over by Node.
   request.read(0);
   request.on("data", ({ length }: Buffer) => {

@@ -35,6 +35,8 @@ export class WorkPoll implements WorkSink, EndableStream {
   #superseded: TrunklineError | null = null;
   /** What it ends with, if there are no claims to end with. */
   #refusal: TrunklineError | null = null;
+  /** What it ends with, whatever there is. */
+  #expulsion: TrunklineError | null = null;
   #wake = (): void => undefined;
 
   constructor(deps: ServiceDeps, caller: Caller, signal: AbortSignal) {
@@ -116,12 +118,13 @@ export class WorkPoll implements WorkSink, EndableStream {
   }
 
   expelled(refusal: TrunklineError): void {
-    this.#refusal = refusal;
+    this.#expulsion = refusal;
     this.#wake();
   }
 
   get #isOver(): boolean {
-    return this.#superseded !== null || this.#refusal !== null || this.#signal.aborted;
+    const end = this.#superseded ?? this.#expulsion ?? this.#refusal;
+    return end !== null || this.#signal.aborted;
   }
 
   /** Waits for the first claims, or the end. */
@@ -151,9 +154,10 @@ export class WorkPoll implements WorkSink, EndableStream {
     // The later hello has settled what became of claims that it does not name.
     if (this.#superseded !== null) throw this.#superseded;
     const offered = [...this.#offered.values()];
-    if (this.#signal.aborted) {
+    const cut = this.#signal.aborted ? endedEarly(this.#signal) : this.#expulsion;
+    if (cut !== null) {
       for (const { call } of offered) exchange.sessions.takeBackUnframed(call);
-      throw endedEarly(this.#signal);
+      throw cut;
     }
     if (offered.length === 0 && this.#refusal !== null) throw this.#refusal;
     return {

@@ -56,6 +56,13 @@ export interface AccessRecords {
  */
 export const CHANGED = "changed AS (UPDATE access_state SET version = version + 1 RETURNING version)";
 
+/** As {@link CHANGED}, where there is such a key: a key that nobody has makes no node read anything. */
+const KEY_CHANGED = `changed AS (
+    UPDATE access_state SET version = version + 1
+    WHERE EXISTS (SELECT FROM api_keys k WHERE k.project_id = $1 AND k.id = $2)
+    RETURNING version
+  )`;
+
 const VERSION = statement("access_version", "SELECT version FROM access_state");
 
 const SECRETS = statement(
@@ -194,7 +201,7 @@ export async function listKeys(
 
 const REVOKE_KEY = statement(
   "key_revoke",
-  `WITH ${CHANGED}
+  `WITH ${KEY_CHANGED}
   UPDATE api_keys SET revoked_at = coalesce(revoked_at, now()), old_hash = NULL, old_until = NULL
   WHERE project_id = $1 AND id = $2
   RETURNING ${KEY_COLUMNS}`,
@@ -207,7 +214,7 @@ export async function revokeKey(db: Database, projectId: number, id: string): Pr
 
 const ROTATE_KEY = statement(
   "key_rotate",
-  `WITH ${CHANGED}
+  `WITH ${KEY_CHANGED}
   UPDATE api_keys SET secret_hash = $3,
     old_hash = CASE WHEN $4::bigint > 0 THEN secret_hash END,
     old_until = CASE WHEN $4::bigint > 0 THEN now() + $4::bigint * interval '1 millisecond' END

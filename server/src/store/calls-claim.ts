@@ -19,6 +19,8 @@ export interface ClaimGroup {
   readonly projectId: number;
   /** Only calls of this end user; null: anybody's. */
   readonly namespace: string | null;
+  /** Only calls of this run; not set: of any. */
+  readonly runId?: string | undefined;
   /** Only calls of runs with this toolset; null: any. */
   readonly toolset: string | null;
   readonly tools: readonly string[];
@@ -182,6 +184,19 @@ const CANDIDATES_OF_NAMESPACE = `candidate AS MATERIALIZED (
     ORDER BY place LIMIT $4::integer
   )`;
 
+/*
+ * All calls of the run are read by its key, those too that have ended: a run is one conversation. What is asked of
+ * them is written such that the indexes of the whole queue do not fit it.
+ */
+const CANDIDATES_OF_RUN = `candidate AS MATERIALIZED (
+    SELECT c.run_id, c.seq, row_number() OVER (ORDER BY c.priority DESC, c.id) AS place
+    FROM calls c
+    WHERE c.project_id = $1 AND c.run_id = $9 AND ($10::text IS NULL OR c.namespace = $10)
+      AND c.tool = ANY ($2::text[]) AND ($3::text IS NULL OR c.toolset = $3)
+      AND CASE WHEN c.backing_off THEN false ELSE c.state = 'queued' END
+    ORDER BY place LIMIT $4::integer
+  )`;
+
 const LOCKED = `locked AS (
     SELECT c.project_id, c.run_id, c.seq, k.place, r.labels, r.expires_at
     FROM candidate k
@@ -246,7 +261,13 @@ const CLAIM_OF_NAMESPACE = statement(
   ${CLAIMED}`,
 );
 
-/** A row of {@link CLAIM_OF_NAMESPACE}. */
+const CLAIM_OF_RUN = statement(
+  "calls_claim_of_run",
+  `WITH ${CANDIDATES_OF_RUN}, ${SLOTS}, ${LOCKED}
+  ${CLAIMED}`,
+);
+
+/** A row of {@link CLAIM_OF_NAMESPACE} and {@link CLAIM_OF_RUN}. */
 interface ClaimRow extends RecordRow {
   /** The number of its slot, from 1. */
   readonly n: number;
@@ -258,10 +279,10 @@ type ClaimInTurnRow = (ClaimRow | { readonly n: null }) & { readonly more: boole
 /**
  * Claims queued calls for free slots, at most one for each: the highest priority first; within it one call of each
  * namespace after the other, round and round, from the one after that which was served last; within a namespace the
- * longest queued first. For a namespace: the highest priority first, then the longest queued.
+ * longest queued first. For a namespace or a run: the highest priority first, then the longest queued.
  */
 export async function claimQueued(db: Database, group: ClaimGroup): Promise<ClaimOutcome> {
-  const { projectId, namespace, toolset, tools, servedLast, slots } = group;
+  const { projectId, namespace, runId, toolset, tools, servedLast, slots } = group;
   if (slots.length === 0 || tools.length === 0) return { claimed: [], more: slots.length === 0 };
   const values = [
     projectId,
@@ -273,8 +294,12 @@ export async function claimQueued(db: Database, group: ClaimGroup): Promise<Clai
     numberArray(slots.map(({ epoch }) => epoch)),
     textArray(slots.map(({ worker }) => worker)),
   ];
-  if (namespace !== null) {
-    const claimed = toClaimed(await db.query<ClaimRow>(CLAIM_OF_NAMESPACE, [...values, namespace]));
+  if (runId !== undefined || namespace !== null) {
+    const rows =
+      runId === undefined
+        ? db.query<ClaimRow>(CLAIM_OF_NAMESPACE, [...values, namespace])
+        : db.query<ClaimRow>(CLAIM_OF_RUN, [...values, runId, namespace]);
+    const claimed = toClaimed(await rows);
     return { claimed, more: claimed.length === slots.length };
   }
   const rows = await db.query<ClaimInTurnRow>(CLAIM, [...values, servedLast]);

@@ -1,4 +1,5 @@
 import type { Call, CallRef } from "../core/call.js";
+import type { Scope } from "../core/scope.js";
 import { numberArray, textArray } from "./array-parameter.js";
 import type { Database } from "./database.js";
 import {
@@ -20,9 +21,13 @@ export { readTurn, type TurnPage } from "./calls-turn.js";
 
 /** Names a call by its caller's name for it. */
 export interface CallKey {
-  readonly projectId: number;
   readonly runId: string;
   readonly key: string;
+}
+
+/** As {@link CallKey}, in the whole database. */
+export interface ProjectCallKey extends CallKey {
+  readonly projectId: number;
 }
 
 type Numbered<Row> = Row & { readonly n: number };
@@ -55,7 +60,11 @@ const LOAD_BARE_RECORDS = statement(
   `SELECT i.n::integer AS n, ${BARE_RECORD_COLUMNS} ${BY_REFS} ${LOOK_UP_RUN}`,
 );
 
-const FIND = statement("calls_find", `SELECT i.n::integer AS n, c.project_id, c.run_id, c.seq ${BY_KEYS}`);
+const FIND = statement(
+  "calls_find",
+  `SELECT i.n::integer AS n, c.project_id, c.run_id, c.seq ${BY_KEYS}
+  WHERE ($4::text IS NULL OR c.namespace = $4) AND ($5::uuid IS NULL OR c.run_id = $5)`,
+);
 
 const FIND_RECORDS = statement(
   "calls_find_records",
@@ -113,12 +122,18 @@ export async function seeCalls(db: Database, refs: readonly CallRef[]): Promise<
   return inPlace(rows, refs.length, (row) => ({ call: toCall(row), endedAt: row.ended_at, cut: row.cut }));
 }
 
-/** The ids of calls named by their keys; null where there is none. */
-export async function findCalls(db: Database, keys: readonly CallKey[]): Promise<(CallRef | null)[]> {
-  const rows = await db.query<Numbered<Pick<CallRow, "project_id" | "run_id" | "seq">>>(
-    FIND,
-    keyValues(keys),
-  );
+/** The ids of calls named by their keys; null where there is none in scope. */
+export async function findCalls(
+  db: Database,
+  { projectId, namespace, runId }: Scope,
+  keys: readonly CallKey[],
+): Promise<(CallRef | null)[]> {
+  const named = keys.map((key) => ({ ...key, projectId }));
+  const rows = await db.query<Numbered<Pick<CallRow, "project_id" | "run_id" | "seq">>>(FIND, [
+    ...keyValues(named),
+    namespace,
+    runId ?? null,
+  ]);
   return inPlace(rows, keys.length, ({ project_id: projectId, run_id: runId, seq }) => ({
     projectId,
     runId,
@@ -127,7 +142,10 @@ export async function findCalls(db: Database, keys: readonly CallKey[]): Promise
 }
 
 /** Calls named by their keys, with all that is stored of them; null where there is none. */
-export async function findRecords(db: Database, keys: readonly CallKey[]): Promise<(CallRecord | null)[]> {
+export async function findRecords(
+  db: Database,
+  keys: readonly ProjectCallKey[],
+): Promise<(CallRecord | null)[]> {
   return inPlace(await db.query<Numbered<RecordRow>>(FIND_RECORDS, keyValues(keys)), keys.length, toRecord);
 }
 
@@ -173,7 +191,7 @@ function refValues(refs: readonly CallRef[]): string[] {
   ];
 }
 
-function keyValues(keys: readonly CallKey[]): string[] {
+function keyValues(keys: readonly ProjectCallKey[]): string[] {
   return [
     numberArray(keys.map(({ projectId }) => projectId)),
     textArray(keys.map(({ runId }) => runId)),

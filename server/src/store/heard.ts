@@ -2,7 +2,7 @@ import type { Call } from "../core/call.js";
 import type { Scope } from "../core/scope.js";
 import { numberArray, textArray } from "./array-parameter.js";
 import type { Database } from "./database.js";
-import { liveClaims } from "./hello.js";
+import { keyValues, liveClaims } from "./hello.js";
 import { sameSession, statement } from "./statement.js";
 
 /** A request that a worker sent without a stream: its session's sign of life, on whatever node. */
@@ -37,10 +37,12 @@ interface FoundRow {
 const FIND = statement(
   "session_find_process",
   `SELECT i.n::integer AS n, s.project_id, s.id, s.nonce
-  FROM unnest($1::integer[], $2::text[], $3::text[]) WITH ORDINALITY AS i (project_id, session_id, namespace, n)
+  FROM unnest($1::integer[], $2::text[], $3::text[], $4::text[])
+    WITH ORDINALITY AS i (project_id, session_id, namespace, run_id, n)
   CROSS JOIN LATERAL (
     SELECT project_id, id, nonce FROM sessions
-    WHERE project_id = i.project_id AND session_id = i.session_id AND namespace = i.namespace OFFSET 0
+    WHERE project_id = i.project_id AND session_id = i.session_id AND namespace = i.namespace
+      AND run_id = i.run_id OFFSET 0
   ) s`,
 );
 
@@ -57,11 +59,7 @@ const HEAR = statement(
  */
 export async function hearSessions(db: Database, signs: readonly SignOfLife[]): Promise<Heard[]> {
   const found = new Map<SignOfLife, FoundRow>();
-  const rows = await db.query<FoundRow>(FIND, [
-    numberArray(signs.map(({ scope }) => scope.projectId)),
-    textArray(signs.map(({ sessionId }) => sessionId)),
-    textArray(signs.map(({ scope }) => scope.namespace ?? "")),
-  ]);
+  const rows = await db.query<FoundRow>(FIND, keyValues(signs));
   const heard = new Map<number, FoundRow>();
   for (const row of rows) {
     const sign = signs[row.n - 1];

@@ -65,6 +65,7 @@ interface PlacedRow {
   readonly project_id: number;
   readonly session_id: string;
   readonly namespace: string;
+  readonly run_id: string;
   readonly id: number;
   readonly epoch: number;
 }
@@ -79,10 +80,12 @@ const FLOOR = statement("session_floor", raiseFloor("$1::bigint"));
 const FIND = statement(
   "session_find",
   `SELECT i.n::integer AS n, s.id
-  FROM unnest($1::integer[], $2::text[], $3::text[]) WITH ORDINALITY AS i (project_id, session_id, namespace, n)
+  FROM unnest($1::integer[], $2::text[], $3::text[], $4::text[])
+    WITH ORDINALITY AS i (project_id, session_id, namespace, run_id, n)
   CROSS JOIN LATERAL (
     SELECT id FROM sessions
-    WHERE project_id = i.project_id AND session_id = i.session_id AND namespace = i.namespace OFFSET 0
+    WHERE project_id = i.project_id AND session_id = i.session_id AND namespace = i.namespace
+      AND run_id = i.run_id OFFSET 0
   ) s`,
 );
 
@@ -101,15 +104,15 @@ const LOCK = statement(
 
 const PLACE = statement(
   "session_place",
-  `INSERT INTO sessions (project_id, session_id, namespace, nonce, node_id, worker, sdk, tools, toolset,
+  `INSERT INTO sessions (project_id, session_id, namespace, run_id, nonce, node_id, worker, sdk, tools, toolset,
     hello_number, state, epoch, detached_at)
-  SELECT i.project_id, i.session_id, i.namespace, i.nonce, i.node_id, i.worker, i.sdk, i.tools::text[], i.toolset,
-    i.hello_number, i.state, 1, CASE i.state WHEN 'attached' THEN NULL ELSE now() END
+  SELECT i.project_id, i.session_id, i.namespace, i.run_id, i.nonce, i.node_id, i.worker, i.sdk, i.tools::text[],
+    i.toolset, i.hello_number, i.state, 1, CASE i.state WHEN 'attached' THEN NULL ELSE now() END
   FROM unnest($1::integer[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[], $8::text[],
-      $9::text[], $10::bigint[], $11::session_state[])
-    AS i (project_id, session_id, namespace, nonce, node_id, worker, sdk, tools, toolset, hello_number, state)
+      $9::text[], $10::text[], $11::bigint[], $12::session_state[])
+    AS i (project_id, session_id, namespace, run_id, nonce, node_id, worker, sdk, tools, toolset, hello_number, state)
   ON CONFLICT DO NOTHING
-  RETURNING project_id, session_id, namespace, id, epoch`,
+  RETURNING project_id, session_id, namespace, run_id, id, epoch`,
 );
 
 const MOVE = statement(
@@ -170,7 +173,8 @@ async function takeRound(
   const unknown = sorted.filter((hello) => !locked.has(hello));
   if (unknown.length > 0) {
     for (const { id, epoch, ...placed } of await tx.query<PlacedRow>(PLACE, placeValues(unknown))) {
-      const hello = round.get(JSON.stringify([placed.project_id, placed.session_id, placed.namespace]));
+      const { project_id: projectId, session_id: sessionId, namespace, run_id: runId } = placed;
+      const hello = round.get(JSON.stringify([projectId, sessionId, namespace, runId]));
       if (hello !== undefined)
         outcomes.set(hello, { type: "ok", number: id, epoch, takenOver: false, claims: [] });
     }
@@ -247,14 +251,19 @@ export async function liveClaims(
 }
 
 function keyOf({ scope, sessionId }: Hello): string {
-  return JSON.stringify([scope.projectId, sessionId, scope.namespace ?? ""]);
+  return JSON.stringify([scope.projectId, sessionId, scope.namespace ?? "", scope.runId ?? ""]);
 }
 
-function keyValues(hellos: readonly Hello[]): unknown[] {
+/**
+ * What tells sessions apart: their ids, and what their workers' credentials are bound to. Two workers that reach
+ * different things never share one, so neither has a say in what the other holds.
+ */
+export function keyValues(sessions: readonly Pick<Hello, "scope" | "sessionId">[]): unknown[] {
   return [
-    numberArray(hellos.map(({ scope }) => scope.projectId)),
-    textArray(hellos.map(({ sessionId }) => sessionId)),
-    textArray(hellos.map(({ scope }) => scope.namespace ?? "")),
+    numberArray(sessions.map(({ scope }) => scope.projectId)),
+    textArray(sessions.map(({ sessionId }) => sessionId)),
+    textArray(sessions.map(({ scope }) => scope.namespace ?? "")),
+    textArray(sessions.map(({ scope }) => scope.runId ?? "")),
   ];
 }
 

@@ -44,18 +44,6 @@ export async function listProjects(db: Database, after: string, limit: number): 
   return (await db.query<ProjectRow>(LIST, [after, limit])).map(toProject);
 }
 
-const OF_RUN = statement(
-  "project_of_run",
-  `SELECT p.id FROM projects p
-  CROSS JOIN LATERAL (SELECT FROM runs r WHERE r.project_id = p.id AND r.id = $1 LIMIT 1) r`,
-);
-
-/** The project that has this run; one probe of the index for each project. */
-export async function findProjectOfRun(db: Database, runId: string): Promise<number | null> {
-  const [row] = await db.query<{ readonly id: number }>(OF_RUN, [runId]);
-  return row?.id ?? null;
-}
-
 function toProject({ id, name, created_at: createdAt }: ProjectRow): ProjectRecord {
   return { id, name, createdAt };
 }

@@ -222,7 +222,8 @@ export function tokensToJson(tokens: readonly TokenHash[]): string | null {
   return tokens.length === 0 ? null : JSON.stringify(tokens);
 }
 
-function tokensFrom(text: string | null): readonly TokenHash[] {
+/** The tokens in a row's column. */
+export function tokensFrom(text: string | null): readonly TokenHash[] {
   // Only this file writes it.
   return text === null ? [] : (JSON.parse(text) as TokenHash[]);
 }

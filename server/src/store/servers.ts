@@ -22,7 +22,10 @@ export function listServers(url: string): readonly string[] {
 
 /** A connection string without its password, for messages. */
 export function withoutPassword(url: string): string {
-  return url.replace(/^([a-z]+:\/\/[^:@/]*):[^@/]*@/, "$1:***@").replace(/([?&]password=)[^&]*/g, "$1***");
+  // A password that should have been escaped may have an @ or a / itself.
+  return url
+    .replace(/^([a-z]+:\/\/[^:@/]*):.*@/s, "$1:***@")
+    .replace(/([?&](?:ssl)?password=)[^&]*/g, "$1***");
 }
 
 type Seen =

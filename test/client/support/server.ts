@@ -10,16 +10,19 @@ export const HEARTBEAT_MS = 200;
 /** A real server on a real database, which can be restarted on the same port. */
 export class Backend {
   readonly #database: TestDatabase;
+  readonly #rootKey: string | null;
   #server: Server;
 
-  private constructor(database: TestDatabase, server: Server) {
+  private constructor(database: TestDatabase, rootKey: string | null, server: Server) {
     this.#database = database;
+    this.#rootKey = rootKey;
     this.#server = server;
   }
 
-  static async start(): Promise<Backend> {
+  /** @param rootKey null: it asks nobody for a key */
+  static async start(rootKey: string | null = null): Promise<Backend> {
     const database = await createDatabase();
-    return new Backend(database, await startOn(database, 0));
+    return new Backend(database, rootKey, await startOn(database, rootKey, 0));
   }
 
   get url(): string {
@@ -34,7 +37,7 @@ export class Backend {
     const { port } = this.#server;
     await this.#server.stop({ graceMs: 200 });
     await meanwhile();
-    this.#server = await startOn(this.#database, port);
+    this.#server = await startOn(this.#database, this.#rootKey, port);
   }
 
   async stop(): Promise<void> {
@@ -43,22 +46,22 @@ export class Backend {
   }
 }
 
-function startOn(database: TestDatabase, port: number): Promise<Server> {
+function startOn(database: TestDatabase, rootKey: string | null, port: number): Promise<Server> {
   return startServer({
     databaseUrl: database.url,
     port,
-    rootKey: null,
-    insecure: true,
+    rootKey,
+    insecure: rootKey === null,
     heartbeatIntervalMs: HEARTBEAT_MS,
     log: createLog("error"),
   });
 }
 
-/** One {@link Backend} for all tests of a file. */
-export function useBackend(): () => Backend {
+/** One {@link Backend} for all tests of a file; with a root key it asks for keys. */
+export function useBackend(rootKey: string | null = null): () => Backend {
   let backend: Backend | undefined;
   beforeAll(async () => {
-    backend = await Backend.start();
+    backend = await Backend.start(rootKey);
   });
   afterAll(() => backend?.stop());
   return () => backend!;

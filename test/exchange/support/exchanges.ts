@@ -230,6 +230,8 @@ export class Worker implements WorkSink {
 
 /** What a worker says in its hello. */
 export interface WorkerOptions {
+  /** Its credential's. Default: the whole project. */
+  readonly scope?: Scope;
   readonly tools?: readonly string[];
   readonly slots?: number;
   readonly sessionId?: string;
@@ -248,7 +250,7 @@ export async function attach(
   const worker = options.worker ?? new Worker();
   const welcomed = await exchange.sessions.hello(
     {
-      scope: SCOPE,
+      scope: options.scope ?? SCOPE,
       slots: options.slots ?? 10,
       claims: options.claims ?? [],
       facts: {

@@ -1,11 +1,23 @@
 import { createHash } from "node:crypto";
 import { alteredText, hostileText } from "./values.mjs";
-import { jsonText, schemaText } from "./json-texts.mjs";
+import { goodJson, goodSchema, jsonText, schemaText } from "./json-texts.mjs";
 
 /** @typedef {import("../../fault-run/random.mjs").Random} Random */
 /** @typedef {import("@bufbuild/protobuf").DescField} DescField */
 /** @typedef {import("@bufbuild/protobuf").DescMessage} DescMessage */
 /** What a text field is about. @typedef {"run" | "call" | "claim" | "token" | "session" | "nonce" | "page" | "cursor" | "toolset" | "tool" | "key" | "keyId" | "tokenId" | "project" | "namespace" | "json" | "schema" | "trace" | "secret" | "other"} Slot */
+
+/** How often a text that the server knows is taken; where nothing is said, mostly. @type {Partial<Record<Slot, number>>} */
+const KNOWN_RATE = {
+  tool: 0.1,
+  key: 0.3,
+  page: 0.5,
+  cursor: 0.5,
+  project: 0.1,
+  toolset: 0.2,
+  namespace: 0.2,
+  session: 0.3,
+};
 
 /** Of each slot; the newest are kept. */
 const KEPT = 64;
@@ -116,22 +128,91 @@ export class Known {
   }
 
   /**
-   * A text for a field: most often one that the server knows, or could.
+   * A text for a field: one that the server knows, or could, or with that likelihood something else.
    *
    * @param {Random} random
    * @param {Slot} slot
+   * @param {number} hostility
    * @returns {string}
    */
-  text(random, slot) {
-    if (slot === "json") return jsonText(random);
-    if (slot === "schema") return schemaText(random);
+  text(random, slot, hostility) {
+    const isHostile = random.chance(hostility);
+    if (slot === "json") return isHostile ? jsonText(random) : goodJson(random);
+    if (slot === "schema") return isHostile ? schemaText(random) : goodSchema(random);
     const values = this.#values.get(slot) ?? [];
-    const roll = random.next();
-    if (roll < 0.12) return hostileText(random);
-    if (roll < 0.2 && values.length > 0) return alteredText(random, random.pick(values));
-    if (values.length > 0 && roll < 0.8) return random.pick(values);
-    return plausible(random, slot);
+    if (isHostile && (values.length === 0 || random.chance(0.4))) return hostileText(random);
+    if (isHostile) {
+      const value = random.pick(values);
+      return slot === "page" || slot === "cursor" ? alteredPage(random, value) : alteredText(random, value);
+    }
+    return values.length > 0 && random.chance(KNOWN_RATE[slot] ?? 0.8)
+      ? random.pick(values)
+      : plausible(random, slot);
   }
+}
+
+/** What a page's token may be made to begin after. */
+const CURSORS = [
+  ...[
+    "null",
+    "0",
+    "-1",
+    "1e999",
+    "1e300",
+    "0.5",
+    "9007199254740993",
+    "99999999999999999999",
+    '""',
+    '"a\\u0000b"',
+  ],
+  ...[
+    '"\\ud800"',
+    "[]",
+    "{}",
+    "[[]]",
+    '["a","b","c"]',
+    "[null,null]",
+    "[1e999,1e999]",
+    '[1,"a\\u0000"]',
+    "true",
+  ],
+  ...[
+    '["9999-99-99","x"]',
+    '["infinity",1]',
+    '["2024-01-01T00:00:00Z",1]',
+    '{"__proto__":1}',
+    '"nan"',
+    '["-infinity",0]',
+  ],
+];
+
+/**
+ * The token of a page of the same list, that begins elsewhere.
+ *
+ * @param {Random} random
+ * @param {string} token
+ */
+function alteredPage(random, token) {
+  if (random.chance(0.3)) return alteredText(random, token);
+  try {
+    const [list, cursor] = JSON.parse(Buffer.from(token, "base64url").toString());
+    return Buffer.from(`[${JSON.stringify(list)},${alteredCursor(random, cursor)}]`).toString("base64url");
+  } catch {
+    return alteredText(random, token);
+  }
+}
+
+/**
+ * @param {Random} random
+ * @param {unknown} cursor
+ */
+function alteredCursor(random, cursor) {
+  if (random.chance(0.3)) return random.pick(CURSORS);
+  if (!Array.isArray(cursor)) return alteredText(random, JSON.stringify(cursor) ?? "null");
+  const at = random.int(0, Math.max(0, cursor.length - 1));
+  const texts = cursor.map((each) => JSON.stringify(each));
+  texts[at] = random.pick(CURSORS);
+  return `[${texts.join(",")}]`;
 }
 
 /**

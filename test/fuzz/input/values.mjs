@@ -15,7 +15,15 @@ const HOSTILE_TEXTS = [
   ...["__proto__", "constructor", "prototype", "toString", "hasOwnProperty", "valueOf", "then"],
   ...["<script>alert(1)</script>", "${7*7}", "{{7*7}}", "-1", "+1", "1e5", "0x10", "1".repeat(400)],
   ...["a".repeat(127), "a".repeat(128), "a".repeat(129), "a".repeat(256), "a".repeat(257), "é".repeat(128)],
-  ...["\u{1f600}".repeat(64), "a".repeat(8_193), "a".repeat(65_537), "\u0000".repeat(300), "a b", "a=b", "a\tb"],
+  ...[
+    "\u{1f600}".repeat(64),
+    "a".repeat(8_193),
+    "a".repeat(65_537),
+    "\u0000".repeat(300),
+    "a b",
+    "a=b",
+    "a\tb",
+  ],
 ];
 
 /** Bytes that are no UTF-8. */

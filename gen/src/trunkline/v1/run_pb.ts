@@ -14,7 +14,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file trunkline/v1/run.proto.
  */
 export const file_trunkline_v1_run: GenFile = /*@__PURE__*/
-  fileDesc("ChZ0cnVua2xpbmUvdjEvcnVuLnByb3RvEgx0cnVua2xpbmUudjEi7gIKA1J1bhIKCgJpZBgBIAEoCRILCgNrZXkYAiABKAkSEQoJbmFtZXNwYWNlGAMgASgJEg8KB3Rvb2xzZXQYBCABKAkSFwoPdG9vbHNldF92ZXJzaW9uGAUgASgNEi0KBmxhYmVscxgGIAMoCzIdLnRydW5rbGluZS52MS5SdW4uTGFiZWxzRW50cnkSJQoFc3RhdGUYByABKA4yFi50cnVua2xpbmUudjEuUnVuU3RhdGUSLgoKY3JlYXRlZF9hdBgIIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASLgoKZXhwaXJlc19hdBgJIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASLAoIZW5kZWRfYXQYCiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wGi0KC0xhYmVsc0VudHJ5EgsKA2tleRgBIAEoCRINCgV2YWx1ZRgCIAEoCToCOAEixAEKB1J1blNwZWMSEQoJbmFtZXNwYWNlGAEgASgJEg8KB3Rvb2xzZXQYAiABKAkSMQoGbGFiZWxzGAMgAygLMiEudHJ1bmtsaW5lLnYxLlJ1blNwZWMuTGFiZWxzRW50cnkSJgoDdHRsGAQgASgLMhkuZ29vZ2xlLnByb3RvYnVmLkR1cmF0aW9uEgsKA2tleRgFIAEoCRotCgtMYWJlbHNFbnRyeRILCgNrZXkYASABKAkSDQoFdmFsdWUYAiABKAk6AjgBIjcKEENyZWF0ZVJ1blJlcXVlc3QSIwoEc3BlYxgBIAEoCzIVLnRydW5rbGluZS52MS5SdW5TcGVjIkQKEUNyZWF0ZVJ1blJlc3BvbnNlEh4KA3J1bhgBIAEoCzIRLnRydW5rbGluZS52MS5SdW4SDwoHY3JlYXRlZBgCIAEoCCIfCg1HZXRSdW5SZXF1ZXN0Eg4KBnJ1bl9pZBgBIAEoCSJTCg5HZXRSdW5SZXNwb25zZRIeCgNydW4YASABKAsyES50cnVua2xpbmUudjEuUnVuEhIKCm9wZW5fY2FsbHMYAiABKA0SDQoFY2FsbHMYAyABKA0i3AEKD0xpc3RSdW5zUmVxdWVzdBIRCgluYW1lc3BhY2UYASABKAkSJQoFc3RhdGUYAiABKA4yFi50cnVua2xpbmUudjEuUnVuU3RhdGUSOQoGbGFiZWxzGAMgAygLMikudHJ1bmtsaW5lLnYxLkxpc3RSdW5zUmVxdWVzdC5MYWJlbHNFbnRyeRIRCglwYWdlX3NpemUYBCABKA0SEgoKcGFnZV90b2tlbhgFIAEoCRotCgtMYWJlbHNFbnRyeRILCgNrZXkYASABKAkSDQoFdmFsdWUYAiABKAk6AjgBIkwKEExpc3RSdW5zUmVzcG9uc2USHwoEcnVucxgBIAMoCzIRLnRydW5rbGluZS52MS5SdW4SFwoPbmV4dF9wYWdlX3Rva2VuGAIgASgJIh8KDUVuZFJ1blJlcXVlc3QSDgoGcnVuX2lkGAEgASgJIjAKDkVuZFJ1blJlc3BvbnNlEh4KA3J1bhgBIAEoCzIRLnRydW5rbGluZS52MS5SdW4iMQoPV2F0Y2hSdW5SZXF1ZXN0Eg4KBnJ1bl9pZBgBIAEoCRIOCgZjdXJzb3IYAiABKAkiZAoQV2F0Y2hSdW5SZXNwb25zZRIOCgZjdXJzb3IYASABKAkSIAoEY2FsbBgCIAEoCzISLnRydW5rbGluZS52MS5DYWxsEh4KA3J1bhgDIAEoCzIRLnRydW5rbGluZS52MS5SdW4qUAoIUnVuU3RhdGUSGQoVUlVOX1NUQVRFX1VOU1BFQ0lGSUVEEAASFAoQUlVOX1NUQVRFX0FDVElWRRABEhMKD1JVTl9TVEFURV9FTkRFRBACMvwCCgpSdW5TZXJ2aWNlEkwKCUNyZWF0ZVJ1bhIeLnRydW5rbGluZS52MS5DcmVhdGVSdW5SZXF1ZXN0Gh8udHJ1bmtsaW5lLnYxLkNyZWF0ZVJ1blJlc3BvbnNlEkMKBkdldFJ1bhIbLnRydW5rbGluZS52MS5HZXRSdW5SZXF1ZXN0GhwudHJ1bmtsaW5lLnYxLkdldFJ1blJlc3BvbnNlEkkKCExpc3RSdW5zEh0udHJ1bmtsaW5lLnYxLkxpc3RSdW5zUmVxdWVzdBoeLnRydW5rbGluZS52MS5MaXN0UnVuc1Jlc3BvbnNlEkMKBkVuZFJ1bhIbLnRydW5rbGluZS52MS5FbmRSdW5SZXF1ZXN0GhwudHJ1bmtsaW5lLnYxLkVuZFJ1blJlc3BvbnNlEksKCFdhdGNoUnVuEh0udHJ1bmtsaW5lLnYxLldhdGNoUnVuUmVxdWVzdBoeLnRydW5rbGluZS52MS5XYXRjaFJ1blJlc3BvbnNlMAFiBnByb3RvMw", [file_google_protobuf_duration, file_google_protobuf_timestamp, file_trunkline_v1_model]);
+  fileDesc("ChZ0cnVua2xpbmUvdjEvcnVuLnByb3RvEgx0cnVua2xpbmUudjEi7gIKA1J1bhIKCgJpZBgBIAEoCRILCgNrZXkYAiABKAkSEQoJbmFtZXNwYWNlGAMgASgJEg8KB3Rvb2xzZXQYBCABKAkSFwoPdG9vbHNldF92ZXJzaW9uGAUgASgNEi0KBmxhYmVscxgGIAMoCzIdLnRydW5rbGluZS52MS5SdW4uTGFiZWxzRW50cnkSJQoFc3RhdGUYByABKA4yFi50cnVua2xpbmUudjEuUnVuU3RhdGUSLgoKY3JlYXRlZF9hdBgIIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASLgoKZXhwaXJlc19hdBgJIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASLAoIZW5kZWRfYXQYCiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wGi0KC0xhYmVsc0VudHJ5EgsKA2tleRgBIAEoCRINCgV2YWx1ZRgCIAEoCToCOAEixAEKB1J1blNwZWMSEQoJbmFtZXNwYWNlGAEgASgJEg8KB3Rvb2xzZXQYAiABKAkSMQoGbGFiZWxzGAMgAygLMiEudHJ1bmtsaW5lLnYxLlJ1blNwZWMuTGFiZWxzRW50cnkSJgoDdHRsGAQgASgLMhkuZ29vZ2xlLnByb3RvYnVmLkR1cmF0aW9uEgsKA2tleRgFIAEoCRotCgtMYWJlbHNFbnRyeRILCgNrZXkYASABKAkSDQoFdmFsdWUYAiABKAk6AjgBIjcKEENyZWF0ZVJ1blJlcXVlc3QSIwoEc3BlYxgBIAEoCzIVLnRydW5rbGluZS52MS5SdW5TcGVjIkQKEUNyZWF0ZVJ1blJlc3BvbnNlEh4KA3J1bhgBIAEoCzIRLnRydW5rbGluZS52MS5SdW4SDwoHY3JlYXRlZBgCIAEoCCIfCg1HZXRSdW5SZXF1ZXN0Eg4KBnJ1bl9pZBgBIAEoCSJTCg5HZXRSdW5SZXNwb25zZRIeCgNydW4YASABKAsyES50cnVua2xpbmUudjEuUnVuEhIKCm9wZW5fY2FsbHMYAiABKA0SDQoFY2FsbHMYAyABKA0i3AEKD0xpc3RSdW5zUmVxdWVzdBIRCgluYW1lc3BhY2UYASABKAkSJQoFc3RhdGUYAiABKA4yFi50cnVua2xpbmUudjEuUnVuU3RhdGUSOQoGbGFiZWxzGAMgAygLMikudHJ1bmtsaW5lLnYxLkxpc3RSdW5zUmVxdWVzdC5MYWJlbHNFbnRyeRIRCglwYWdlX3NpemUYBCABKA0SEgoKcGFnZV90b2tlbhgFIAEoCRotCgtMYWJlbHNFbnRyeRILCgNrZXkYASABKAkSDQoFdmFsdWUYAiABKAk6AjgBIkwKEExpc3RSdW5zUmVzcG9uc2USHwoEcnVucxgBIAMoCzIRLnRydW5rbGluZS52MS5SdW4SFwoPbmV4dF9wYWdlX3Rva2VuGAIgASgJIh8KDUVuZFJ1blJlcXVlc3QSDgoGcnVuX2lkGAEgASgJIjAKDkVuZFJ1blJlc3BvbnNlEh4KA3J1bhgBIAEoCzIRLnRydW5rbGluZS52MS5SdW4iMQoPV2F0Y2hSdW5SZXF1ZXN0Eg4KBnJ1bl9pZBgBIAEoCRIOCgZjdXJzb3IYAiABKAkimwEKEFdhdGNoUnVuUmVzcG9uc2USDgoGY3Vyc29yGAEgASgJEiAKBGNhbGwYAiABKAsyEi50cnVua2xpbmUudjEuQ2FsbBIeCgNydW4YAyABKAsyES50cnVua2xpbmUudjEuUnVuEjUKEmhlYXJ0YmVhdF9pbnRlcnZhbBgEIAEoCzIZLmdvb2dsZS5wcm90b2J1Zi5EdXJhdGlvbipQCghSdW5TdGF0ZRIZChVSVU5fU1RBVEVfVU5TUEVDSUZJRUQQABIUChBSVU5fU1RBVEVfQUNUSVZFEAESEwoPUlVOX1NUQVRFX0VOREVEEAIy/AIKClJ1blNlcnZpY2USTAoJQ3JlYXRlUnVuEh4udHJ1bmtsaW5lLnYxLkNyZWF0ZVJ1blJlcXVlc3QaHy50cnVua2xpbmUudjEuQ3JlYXRlUnVuUmVzcG9uc2USQwoGR2V0UnVuEhsudHJ1bmtsaW5lLnYxLkdldFJ1blJlcXVlc3QaHC50cnVua2xpbmUudjEuR2V0UnVuUmVzcG9uc2USSQoITGlzdFJ1bnMSHS50cnVua2xpbmUudjEuTGlzdFJ1bnNSZXF1ZXN0Gh4udHJ1bmtsaW5lLnYxLkxpc3RSdW5zUmVzcG9uc2USQwoGRW5kUnVuEhsudHJ1bmtsaW5lLnYxLkVuZFJ1blJlcXVlc3QaHC50cnVua2xpbmUudjEuRW5kUnVuUmVzcG9uc2USSwoIV2F0Y2hSdW4SHS50cnVua2xpbmUudjEuV2F0Y2hSdW5SZXF1ZXN0Gh4udHJ1bmtsaW5lLnYxLldhdGNoUnVuUmVzcG9uc2UwAWIGcHJvdG8z", [file_google_protobuf_duration, file_google_protobuf_timestamp, file_trunkline_v1_model]);
 
 /**
  * @generated from message trunkline.v1.Run
@@ -345,7 +345,7 @@ export type WatchRunRequest = Message<"trunkline.v1.WatchRunRequest"> & {
   runId: string;
 
   /**
-   * `cursor` of the last event that was seen. Empty: from the beginning.
+   * `cursor` of the last response that was received. Empty: from the beginning.
    *
    * @generated from field: string cursor = 2;
    */
@@ -360,29 +360,40 @@ export const WatchRunRequestSchema: GenMessage<WatchRunRequest> = /*@__PURE__*/
   messageDesc(file_trunkline_v1_run, 10);
 
 /**
+ * A call that changed, or the run, or neither: a sign of life, one in each heartbeat interval in which nothing changes.
+ *
  * @generated from message trunkline.v1.WatchRunResponse
  */
 export type WatchRunResponse = Message<"trunkline.v1.WatchRunResponse"> & {
   /**
-   * Names this event's place; give it to go on after it.
+   * Names the place of this response in what happens to the run; give it to go on after it, on any node, however much
+   * later. Opaque, and good for this run only.
    *
    * @generated from field: string cursor = 1;
    */
   cursor: string;
 
   /**
-   * The call that changed, as it stands; not set when the run itself did.
+   * The call that changed, as it stands, with input, result and progress; not set when the run itself did.
    *
    * @generated from field: trunkline.v1.Call call = 2;
    */
   call?: Call | undefined;
 
   /**
-   * The run, when it changed.
+   * The run, when it changed, and first of all.
    *
    * @generated from field: trunkline.v1.Run run = 3;
    */
   run?: Run | undefined;
+
+  /**
+   * How often a response comes at least: drop the connection after three silent intervals. On the first response of a
+   * stream, which comes at once.
+   *
+   * @generated from field: google.protobuf.Duration heartbeat_interval = 4;
+   */
+  heartbeatInterval?: Duration | undefined;
 };
 
 /**
@@ -469,7 +480,12 @@ export const RunService: GenService<{
     output: typeof EndRunResponseSchema;
   },
   /**
-   * The events of a run from a cursor on, as they happen.
+   * A run and its calls as they stand, in the order of their numbers, then whatever changes, as it happens; from a
+   * cursor on only what has changed since. It ends in order once the run and all of its calls have ended, and else with
+   * UNAVAILABLE: go on from the last cursor then.
+   *
+   * A response is a state and not a step: of what changes fast, states in between are left out. The last one never is.
+   * On one stream none comes twice; after a cursor one may, but never an older one than was seen before.
    *
    * @generated from rpc trunkline.v1.RunService.WatchRun
    */
