@@ -44,7 +44,7 @@ test("what is dangerous is said, whatever the log's level", async () => {
   );
 });
 
-test("SIGHUP has a renewed certificate read, and ends nothing", async () => {
+test("SIGHUP has a renewed certificate read, ends nothing, and connections have their bound", async () => {
   const folder = await mkdtemp(join(tmpdir(), "trunkline-tls-"));
   onTestFinished(() => rm(folder, { recursive: true }));
   const put = async (name: string): Promise<void> => {
@@ -55,7 +55,9 @@ test("SIGHUP has a renewed certificate read, and ends nothing", async () => {
   };
   await put("fixture");
   const files = ["--tls-cert", join(folder, "cert.pem"), "--tls-key", join(folder, "key.pem")];
-  await using server = new RunningCommand(["serve", "--port", "0", ...files], { env: env() });
+  await using server = new RunningCommand(["serve", "--port", "0", "--max-connections", "2", ...files], {
+    env: env(),
+  });
   const { port } = new URL(await server.ready());
   const shown = async (): Promise<string> => {
     const socket = connect({ port: Number(port), host: "127.0.0.1", rejectUnauthorized: false });
@@ -68,5 +70,7 @@ test("SIGHUP has a renewed certificate read, and ends nothing", async () => {
   server.signal("SIGHUP");
   await until("the renewed certificate", () => server.stderr.includes("the renewed certificate is in use"));
   expect(await shown()).toBe("trunkline test, renewed");
+  await expect(shown(), "a third connection").rejects.toThrow();
+  await until("a line about it", () => server.stderr.includes("2 connections are open, which is as many"));
   expect(await server.terminate()).toEqual({ status: 0, signal: null });
 });

@@ -143,6 +143,19 @@ describe("the documents", () => {
     expect(links).toBeGreaterThan(8);
   });
 
+  test("name files and tests that exist", async () => {
+    const missing: string[] = [];
+    for (const document of ["docs/security.md", "docs/guarantees.md", "docs/dependencies.md"]) {
+      for (const [, path = ""] of (await read(document)).matchAll(
+        /`((?:client|server|test|tools)\/[\w./-]+)`/g,
+      )) {
+        const isFound = ["", ".test.ts"].some((end) => existsSync(join(ROOT, path + end)));
+        if (!isFound) missing.push(`${document}: ${path}`);
+      }
+    }
+    expect(missing).toEqual([]);
+  });
+
   test("name scripts and programs that exist", async () => {
     const { scripts } = JSON.parse(await read("package.json")) as { scripts: Record<string, string> };
     const missing: string[] = [];

@@ -18,10 +18,9 @@ import { Http2Pool } from "./wire/http2-client.mjs";
  * @typedef {{ sockets: number, sessions: number, goaways: number }} Leavings
  */
 
-/** How long an answer may take. */
-const PATIENCE_MS = 2_000;
-/** What took so long is printed by `--verbose`. */
-const SLOW_MS = 1_000;
+/** An answer that takes longer is late, and so long, none at all: this machine may be busy with other things. */
+const LATE_MS = 2_000;
+const PATIENCE_MS = 15_000;
 const CONNECTIONS = 6;
 /** Before memory is measured for the first time: code is compiled, caches and pools are filled. */
 const WARM_UP_PART = 0.1;
@@ -59,6 +58,7 @@ class FuzzRun {
   /** What is being sent, by its number. @type {Map<number, string>} */
   #underWay = new Map();
   #longestMs = 0;
+  #late = 0;
   /** When clients broke HTTP/2, the last ones. @type {number[]} */
   #goaways = [];
 
@@ -109,7 +109,7 @@ class FuzzRun {
   }
 
   /**
-   * @param {Omit<import("./violations.mjs").Seen, "faults" | "secretsInLog" | "judge" | "underWay">} seen
+   * @param {Omit<import("./violations.mjs").Seen, "faults" | "stalls" | "secretsInLog" | "judge" | "underWay">} seen
    * @param {number} tookMs
    * @param {Credentials} credentials
    */
@@ -118,13 +118,14 @@ class FuzzRun {
     const secretsInLog = credentials.secrets.filter((secret) =>
       log.some((line) => line.includes(secret)),
     ).length;
-    const all = { ...seen, faults, secretsInLog, judge: this.#judge, underWay: [...this.#underWay] };
+    const stalls = this.#server.stalls();
+    const all = { ...seen, stalls, faults, secretsInLog, judge: this.#judge, underWay: [...this.#underWay] };
     const { inputs, codes } = this.#judge;
     return {
       ...{ seed: this.#options.seed, inputs: this.#judge.total, tookSeconds: tookMs / 1_000 },
       inputsByKind: Object.fromEntries(inputs),
       answers: Object.fromEntries([...codes].map(([kind, counts]) => [kind, Object.fromEntries(counts)])),
-      longestMs: this.#longestMs,
+      ...{ longestMs: this.#longestMs, late: this.#late, stalls: stalls.slice(0, 5) },
       ...{ usualMs: seen.usualMs, laterMs: seen.laterMs, leavings: seen.leavings },
       memory: { cold: seen.cold, before: seen.before, after: seen.after, samples: seen.samples },
       logLines: log.length,
@@ -170,8 +171,9 @@ class FuzzRun {
     this.#underWay.delete(input);
     const tookMs = performance.now() - began;
     this.#longestMs = Math.max(this.#longestMs, tookMs);
+    if (tookMs > LATE_MS) this.#late++;
     const finding = this.#judge.take(input, kind.name, answer);
-    if (verbose && (finding !== undefined || tookMs > SLOW_MS))
+    if (verbose && finding !== undefined)
       console.log(JSON.stringify({ input, kind: kind.name, tookMs, ...answer }));
   }
 

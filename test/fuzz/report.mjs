@@ -14,6 +14,10 @@ export function printReport(report) {
   say(
     `\n${inputs} inputs in ${tookSeconds.toFixed(0)} s (${rate} a second); the longest took ${report.longestMs.toFixed(0)} ms`,
   );
+  const stalls = report.stalls.map(
+    ({ stalledMs, cpuMs }) => `${stalledMs} ms (${cpuMs} ms of them computing)`,
+  );
+  say(`${report.late} took more than 2 s; the server stood still for ${stalls.join(", ") || "no 300 ms"}`);
   for (const [kind, count] of Object.entries(inputsByKind)) {
     say(`  ${kind.padEnd(18)} ${String(count).padStart(7)}   ${list(answers[kind] ?? {})}`);
   }

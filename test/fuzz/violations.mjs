@@ -14,6 +14,7 @@
  * @property {string | undefined} stopped
  * @property {readonly string[]} faults
  * @property {number} secretsInLog
+ * @property {readonly import("./stage/server.mjs").Stall[]} stalls
  * @property {import("./judge.mjs").Judge} judge
  * @property {readonly (readonly [number, string])[]} underWay
  */
@@ -23,6 +24,8 @@ const MIB = 2 ** 20;
 const HEAP_GROWTH_BYTES = 24 * MIB;
 /** With garbage, and what the allocator keeps. */
 const RSS_GROWTH_BYTES = 160 * MIB;
+/** Nobody else is served while a server computes. */
+const STALL_MS = 1_000;
 /** Connections to the database come and go. */
 const DESCRIPTOR_GROWTH = 16;
 const TIMER_GROWTH = 16;
@@ -41,13 +44,15 @@ export function violationsOf(seen) {
 }
 
 /** @param {Seen} seen */
-function* lifeOf({ end, stopped, underWay, usualMs, laterMs }) {
+function* lifeOf({ end, stopped, underWay, usualMs, laterMs, stalls }) {
   if (end !== undefined) {
     const inputs = underWay.map(([input, kind]) => `${input} (${kind})`).join(", ");
     yield `the server ended: ${end}; under way were the inputs ${inputs}`;
     return;
   }
   if (stopped !== "status 0") yield `the server did not stop in order: ${String(stopped)}`;
+  for (const { cpuMs } of stalls.filter((stall) => stall.cpuMs > STALL_MS))
+    yield `the server computed for ${cpuMs} ms at a stretch; allowed are ${STALL_MS} ms`;
   const [usual, later] = [middle(usualMs), middle(laterMs)];
   if (later === undefined) yield "a normal call had no result afterwards";
   else if (usual !== undefined && later > usual * SLOWER + SLOWER_BY_MS)

@@ -24,6 +24,7 @@ const FACTS = [
 ];
 
 const NO_ERROR = "what was thrown is no error";
+const FRAME = /^ {4}at .*(:\d+:\d+\)?|\(<anonymous>\)|\(native\))$/;
 const MOST_CAUSES = 5;
 const MOST_ERRORS = 10;
 
@@ -70,7 +71,9 @@ export function safeMessage(error: unknown): string {
   return error.message.replace(/".*"/s, '"…"');
 }
 
-/** A stack begins with the message, which may have many lines. */
-function framesOf({ stack = "" }: Error): string[] {
-  return stack.split("\n").filter((line) => /^ {4}at /.test(line));
+/** A stack begins with the message as it was at first, which may have many lines. */
+function framesOf({ stack = "", message }: Error): string[] {
+  const head = message === "" ? -1 : stack.indexOf(message);
+  const rest = head < 0 ? stack : stack.slice(head + message.length);
+  return rest.split("\n").filter((line) => FRAME.test(line));
 }

@@ -2,8 +2,9 @@ import type { Call, CallRef } from "../core/call.js";
 import { loadRecords } from "../store/calls-read.js";
 import type { Database } from "../store/database.js";
 import type { CallRecord } from "../store/rows.js";
-import type { RunRef } from "../store/runs.js";
+import { loadRuns, type RunRecord, type RunRef } from "../store/runs.js";
 import { LAST_SEQ, loadSmallRecords, lookAtRuns, type ReadMark, type SeenRun } from "../store/run-watch.js";
+import { callKey } from "./call-key.js";
 import { SharedReads } from "./shared-reads.js";
 
 /** How a watched run stands as a whole. */
@@ -40,7 +41,6 @@ const LONE_LOOK_MS = 10_000;
 const PAUSES = 4;
 const SMALL_READS = 200;
 const LARGE_READS = 4;
-const READS_IN_FLIGHT = 2;
 
 /**
  * Who watches which run, in memory alone. What this node commits is told at once; what others do is found by looks,
@@ -50,8 +50,9 @@ export class RunWatchers {
   readonly #db: Database;
   readonly #onError: (error: unknown) => void;
   readonly #runs = new Map<string, Watched>();
-  readonly #small: SharedReads;
-  readonly #large: SharedReads;
+  readonly #records: SharedReads<RunRef, RunRecord>;
+  readonly #small: SharedReads<CallRef, CallRecord>;
+  readonly #large: SharedReads<CallRef, CallRecord>;
   /** Those that the next round looks at. */
   #wanted = new Set<Watched>();
   #timer: NodeJS.Timeout | null = null;
@@ -62,13 +63,23 @@ export class RunWatchers {
   constructor(db: Database, onError: (error: unknown) => void) {
     this.#db = db;
     this.#onError = onError;
-    const maxInFlight = READS_IN_FLIGHT;
+    const ofCalls = { keyOf: callKey, laneOf: ({ runId }: CallRef) => runId };
     this.#small = new SharedReads({
       read: (refs) => loadSmallRecords(db, refs),
       maxItems: SMALL_READS,
-      maxInFlight,
+      ...ofCalls,
     });
-    this.#large = new SharedReads({ read: (refs) => loadRecords(db, refs), maxItems: LARGE_READS, maxInFlight });
+    this.#large = new SharedReads({
+      read: (refs) => loadRecords(db, refs),
+      maxItems: LARGE_READS,
+      ...ofCalls,
+    });
+    this.#records = new SharedReads({
+      read: (refs) => loadRuns(db, refs),
+      maxItems: SMALL_READS,
+      keyOf: ({ id }) => id,
+      laneOf: ({ id }) => id,
+    });
   }
 
   /** Runs that somebody watches. */
@@ -128,6 +139,11 @@ export class RunWatchers {
     const isDue = ({ moved, lookedAt }: Watched): boolean =>
       othersAlive || moved || now - lookedAt >= LONE_LOOK_MS;
     if (this.#runs.size > 0) this.#look([...this.#runs.values()].filter(isDue));
+  }
+
+  /** A run as it stands; null where there is none. */
+  run(ref: RunRef): Promise<RunRecord | null> {
+    return this.#records.get(ref);
   }
 
   /** A call as it stands; null where there is none, or one that is large: see {@link large}. */

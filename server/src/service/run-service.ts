@@ -52,7 +52,7 @@ async function* watchRun(
   signal: AbortSignal,
 ): AsyncGenerator<WatchRunResponse, void, undefined> {
   const { record } = await knownRun(deps, caller.scope, runId);
-  yield* new WatchStream(deps, caller, record, fromCursorToken(runId, cursor), signal).responses();
+  yield* new WatchStream(deps, caller, record, fromCursorToken(record.id, cursor), signal).responses();
 }
 
 async function getRun(deps: ServiceDeps, scope: Scope, runId: string): Promise<GetRunResponse> {

@@ -38,7 +38,6 @@ function closeAfterAnswer(request: Request, stream: ServerHttp2Stream): void {
     const timer = setTimeout(() => setImmediate(cutUnlessEnded), LINGER_MS);
     stream.once("close", () => clearTimeout(timer));
     // Unread, the end of a client's half would never be seen, and one that has ended it would be reset as well.
-    stream.resume();
   });
 }
 

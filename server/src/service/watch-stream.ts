@@ -5,7 +5,7 @@ import { noDatabase } from "../exchange/availability.js";
 import type { RunStanding, RunWatcher } from "../exchange/run-watchers.js";
 import type { CallRecord } from "../store/rows.js";
 import { lookAtRuns, type ReadMark, type SeenRun } from "../store/run-watch.js";
-import { loadRuns, type RunRef } from "../store/runs.js";
+import type { RunRef } from "../store/runs.js";
 import { toCallMessage, toDuration, toRunMessage } from "./convert.js";
 import type { ServiceDeps } from "./deps.js";
 import { noRun } from "./open-call.js";
@@ -219,8 +219,8 @@ export class WatchStream implements RunWatcher, EndableStream {
     const isNew = this.#isFirst && this.#from === null;
     const hasEnded = this.#standing?.ended === true && !this.#hasSeenEnd();
     if (!isNew && !hasEnded) return;
-    const [run] = await loadRuns(this.#deps.exchange.db, [this.#run]);
-    if (run === null || run === undefined) throw noRun(this.#run.id);
+    const run = await this.#deps.exchange.watchers.run(this.#run);
+    if (run === null) throw noRun(this.#run.id);
     if (this.#cursor !== null) this.#cursor = { ...this.#cursor, ended: run.state === "ended" };
     yield this.#response({ run: toRunMessage(run) });
   }

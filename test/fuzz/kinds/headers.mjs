@@ -3,7 +3,7 @@ import { readHttp1, TcpTalk } from "../wire/tcp-client.mjs";
 import { anyContentType, anyHeader, visible } from "../input/headers.mjs";
 import { anyBytes, hostileText } from "../input/values.mjs";
 import { envelope, readAnswer } from "../wire/answer.mjs";
-import { METHODS, pathOf } from "./context.mjs";
+import { LITTLE_MS, METHODS, pathOf } from "./context.mjs";
 
 /** @typedef {import("./context.mjs").Context} Context */
 /** @typedef {import("./context.mjs").Kind} Kind */
@@ -132,7 +132,7 @@ export const http2Heads = {
     talk.write(http2Bytes(random, request));
     const seen = () => readFrames(talk.body).filter((each) => each !== "headers");
     const isRefused = () => seen().some((each) => each.startsWith("goaway"));
-    await talk.until(() => talk.isEnded || seen().length > 0, random.chance(0.9) ? 50 : patienceMs);
+    await talk.until(() => talk.isEnded || seen().length > 0, LITTLE_MS);
     talk.end();
     const isOver = await talk.until(() => talk.isEnded || isRefused(), patienceMs);
     const [first = talk.bytes === 0 ? "nothing" : "headers"] = seen();

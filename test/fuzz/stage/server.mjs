@@ -8,7 +8,8 @@ import { cleanEnvironment } from "../../fault-run/stage/program.mjs";
 import { ROOT_KEY } from "./credentials.mjs";
 
 const PROGRAM = fileURLToPath(new URL("../../../server/bin/trunkline.js", import.meta.url));
-const PRELOAD = new URL("../../support/census-preload.mjs", import.meta.url).href;
+const CENSUS = new URL("../../support/census-preload.mjs", import.meta.url).href;
+const PULSE = new URL("./pulse-preload.mjs", import.meta.url).href;
 const CENSUS_MS = 10_000;
 const STOP_MS = 15_000;
 /** Lines of a log at the level of a warning, or below. */
@@ -22,10 +23,13 @@ const TIME_WAIT = "06";
  * @typedef {{ timers: number, handles: number, descriptors: number, heapBytes: number, rssBytes: number }} Census
  */
 
+/** How long an event loop stood still, and how much of that its process computed. @typedef {{ stalledMs: number, cpuMs: number }} Stall */
+
 /** The server under test, in a process of its own. */
 export class FuzzedServer {
   #child;
   #censusFile;
+  #pulseFile;
   #taken = 0;
   port = 0;
   /** @type {string[]} */
@@ -41,24 +45,17 @@ export class FuzzedServer {
    */
   constructor(folder, databaseUrl, verbose) {
     this.#censusFile = join(folder, "census");
+    this.#pulseFile = join(folder, "pulse");
     const flags = ["--port", "0", "--heartbeat-interval", "1s", "--log-level", "debug"];
     const child = spawn(
       process.execPath,
-      [
-        "--cpu-prof",
-        "--cpu-prof-dir=/tmp/prof",
-        "--cpu-prof-name=server.cpuprofile",
-        "--import",
-        PRELOAD,
-        PROGRAM,
-        "serve",
-        ...flags,
-      ],
+      ["--import", CENSUS, "--import", PULSE, PROGRAM, "serve", ...flags],
       {
         env: cleanEnvironment({
           DATABASE_URL: databaseUrl,
           TRUNKLINE_ROOT_KEY: ROOT_KEY,
           CENSUS_FILE: this.#censusFile,
+          PULSE_FILE: this.#pulseFile,
         }),
         stdio: ["ignore", "pipe", "pipe"],
       },
@@ -108,6 +105,12 @@ export class FuzzedServer {
       await new Promise((resolve) => setTimeout(resolve, 20));
     }
     return undefined;
+  }
+
+  /** Each time that its event loop stood still, the longest first. @returns {Stall[]} */
+  stalls() {
+    const lines = readText(this.#pulseFile).split("\n").filter(Boolean);
+    return lines.map((line) => /** @type {Stall} */ (JSON.parse(line))).sort((a, b) => b.cpuMs - a.cpuMs);
   }
 
   /** Connections of clients that it has, in whatever state. */
