@@ -50,3 +50,12 @@ export function pause(ms: number, ...signals: (AbortSignal | undefined)[]): Prom
     }
   });
 }
+
+/** What a promise comes to, unless the signal aborts before; then this rejects with the signal's reason. */
+export function orAborted<T>(promise: Promise<T>, signal: AbortSignal | undefined): Promise<T> {
+  if (signal === undefined) return promise;
+  return new Promise((resolve, reject) => {
+    const forget = onAbort(signal, () => reject(abortReason(signal)));
+    promise.then(resolve, reject).finally(forget);
+  });
+}

@@ -1,18 +1,21 @@
 import { inspect } from "node:util";
 import { onlyFields } from "./argument.js";
 import { Calls } from "./calls.js";
+import { Decisions, type DecisionsOptions } from "./decisions.js";
 import { Drive } from "./drive.js";
 import { parseDuration, type Duration } from "./duration.js";
 import { TrunklineError } from "./errors.js";
 import { Keys } from "./keys.js";
 import { Projects } from "./projects.js";
 import { Runs } from "./runs.js";
+import { Sessions } from "./sessions.js";
 import { Tasks } from "./tasks.js";
 import { Tokens } from "./tokens.js";
 import { Toolsets } from "./toolsets.js";
 import { Endpoint, type EndpointOptions } from "./transport.js";
 import { Unary } from "./unary.js";
 import { callUser } from "./user-callback.js";
+import { WatchConnection } from "./watch-connection.js";
 import { Worker, type WorkerOptions } from "./worker.js";
 
 /** How a client reaches its server and speaks to its user. */
@@ -49,6 +52,8 @@ export class Trunkline {
   readonly toolsets: Toolsets;
   /** Executions of harnesses, in which calls are opened. */
   readonly runs: Runs;
+  /** Runs with tools that a worker decides on. */
+  readonly sessions: Sessions;
   /** Calls, from any process. */
   readonly calls: Calls;
   /** Deferred calls, for whoever holds their tokens. */
@@ -62,6 +67,7 @@ export class Trunkline {
   readonly #endpoint: Endpoint;
   readonly #unary: Unary;
   readonly #drive: Drive;
+  readonly #watching: WatchConnection;
   readonly #onWarning: (message: string) => void;
   readonly #workers = new Set<Worker>();
   #closed = false;
@@ -86,9 +92,11 @@ export class Trunkline {
       // Whoever aborted does not wait; the run's end cancels it at the latest.
       cancel: (callId) => void this.calls.cancel(callId).catch(() => undefined),
     });
-    this.runs = new Runs(this.#unary, this.#drive, this.calls);
+    this.#watching = new WatchConnection(this.#endpoint, this.#onWarning);
+    this.runs = new Runs(this.#unary, this.#drive, this.calls, this.#watching);
     this.tasks = new Tasks(this.#unary);
     this.toolsets = new Toolsets(this.#unary);
+    this.sessions = new Sessions(this.runs, this.toolsets);
     this.tokens = new Tokens(this.#unary);
     this.keys = new Keys(this.#unary);
     this.projects = new Projects(this.#unary);
@@ -114,6 +122,16 @@ export class Trunkline {
   }
 
   /**
+   * Starts to decide calls: a worker with one function for all of its tools, and for the start of sessions. It goes on
+   * until it is stopped, and keeps the process alive.
+   *
+   * @throws TrunklineError INVALID_FIELD for options that cannot be; CLOSED after `close`
+   */
+  decisions(options: DecisionsOptions): Decisions {
+    return new Decisions(options, (carrier) => this.worker(carrier));
+  }
+
+  /**
    * Stops this client's workers, which lets their handlers finish, then closes its connections. What is
    * still waited for rejects with a `TrunklineError` CLOSED; the calls themselves go on.
    */
@@ -121,6 +139,7 @@ export class Trunkline {
     this.#closed = true;
     await Promise.allSettled([...this.#workers].map((worker) => worker.stop()));
     await this.#drive.close();
+    this.#watching.close();
     this.#unary.close();
     this.#endpoint.route.close();
   }

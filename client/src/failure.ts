@@ -59,10 +59,17 @@ export interface ThrownFailure {
   readonly unexpected: boolean;
 }
 
+/** What was decided about a call is no answer to it: the call ends as `invalid_answer`. */
+export class InvalidAnswerError extends TrunklineError {
+  constructor(message: string, cause?: unknown) {
+    super("INVALID_FIELD", message, { cause });
+  }
+}
+
 /** The failure that a throw of a handler means, whatever was thrown: it never throws itself. */
 export function failureOfThrown(thrown: unknown): ThrownFailure {
-  const said = readHostToolError(thrown);
-  if (said !== undefined) return { failure: said, unexpected: false };
+  const said = readKnownError(thrown);
+  if (said !== undefined) return said;
   return { failure: wireFailure(FailureKind.EXCEPTION, nameThrown(thrown)), unexpected: true };
 }
 
@@ -73,11 +80,12 @@ export function failureOfResult(error: unknown): Failure {
 }
 
 /** A subclass may have getters that throw; then it is an exception like any other. */
-function readHostToolError(thrown: unknown): Failure | undefined {
+function readKnownError(thrown: unknown): ThrownFailure | undefined {
   try {
+    if (thrown instanceof InvalidAnswerError) return { failure: failureOfResult(thrown), unexpected: true };
     if (!(thrown instanceof HostToolError)) return undefined;
     const { message, data, retryable } = thrown;
-    return wireFailure(FailureKind.TOOL, message, { data, retryable });
+    return { failure: wireFailure(FailureKind.TOOL, message, { data, retryable }), unexpected: false };
   } catch {
     return undefined;
   }

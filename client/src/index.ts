@@ -1,3 +1,4 @@
+export { type Agent, type AgentTool } from "./agent.js";
 export {
   type Attempt,
   type Call,
@@ -11,6 +12,21 @@ export { CallHandle, type OutcomeOptions } from "./call-handle.js";
 export { type CallFilter, type Calls, type Settlement } from "./calls.js";
 export { Trunkline, type TrunklineOptions } from "./client.js";
 export { type KeySource } from "./credential.js";
+export {
+  type Decision,
+  type DecisionItem,
+  type Proposed,
+  type SessionAgent,
+  type ToolFailure,
+  type ToolResult,
+} from "./decision-reading.js";
+export {
+  type SessionStartTrigger,
+  type ToolExecuteTrigger,
+  type Trigger,
+  type TriggerInput,
+} from "./decision-trigger.js";
+export { Decisions, type Decide, type DecisionsOptions } from "./decisions.js";
 export { type DeferOptions, type Deferred, type ToolContext } from "./context.js";
 export { formatDuration, parseDuration, type Duration } from "./duration.js";
 export {
@@ -37,10 +53,13 @@ export {
 export { Page, type PageOptions } from "./page.js";
 export { type Policy, type PolicyMode } from "./policy.js";
 export { type Project, type ProjectChoice, type Projects } from "./projects.js";
+export { retryPolicy, type RetryPolicy } from "./retry-policy.js";
 export { Run, type OpenOptions } from "./run.js";
 export { type TransportMode } from "./route.js";
-export { type RunFilter, type RunInfo, type RunOptions, type Runs, type RunState } from "./runs.js";
+export { type RunInfo, type RunState } from "./run-info.js";
+export { type RunFilter, type RunOptions, type Runs } from "./runs.js";
 export { type KeyScope, type TokenScope } from "./scopes.js";
+export { type Session, type SessionOptions, type Sessions } from "./sessions.js";
 export { type Task, type TaskFailure, type Tasks } from "./tasks.js";
 export { type NewToken, type TokenOptions, type Tokens } from "./tokens.js";
 export { type ToolProxy } from "./tools-proxy.js";
@@ -48,5 +67,6 @@ export { type ToolDeclaration, type ToolDeclarations, type Toolset, type Toolset
 export { DEFAULT_URL, type EndpointOptions } from "./transport.js";
 export { Turn, TurnTimeoutError, type OpenCall, type SettledOptions } from "./turn.js";
 export { VERSION } from "./version.js";
+export { type RunEvent, type WatchOptions } from "./watch.js";
 export { Worker, type OnError, type StopOptions, type WorkerOptions } from "./worker.js";
 export { type WorkerStatus } from "./worker-status.js";

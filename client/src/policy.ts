@@ -43,7 +43,7 @@ const WIRE_MODE_OF: Record<PolicyMode, WireMode> = {
 };
 
 /** Attempts of one call. */
-const MAX_ATTEMPTS = 1_000;
+export const MAX_ATTEMPTS = 1_000;
 
 const FIELDS: Record<keyof Policy, true> = {
   mode: true,

@@ -6,11 +6,13 @@ import type { Drive } from "./drive.js";
 import { ToolError } from "./errors.js";
 import { toJson } from "./json.js";
 import { policyToWire, type Policy } from "./policy.js";
-import type { RunInfo, Runs } from "./runs.js";
+import type { RunInfo } from "./run-info.js";
+import type { Runs } from "./runs.js";
 import { wellFormed } from "./text.js";
 import { toolsProxy, type ToolProxy } from "./tools-proxy.js";
 import { Turn } from "./turn.js";
 import type { Unary } from "./unary.js";
+import { watchRun, type RunEvent, type WatchOptions, type WatchPort } from "./watch.js";
 
 /** How a call is opened. */
 export interface OpenOptions {
@@ -38,6 +40,7 @@ export interface RunPort {
   readonly unary: Unary;
   readonly calls: Calls;
   readonly runs: Runs;
+  readonly watching: WatchPort;
 }
 
 /** One execution of a harness. Any process can make a handle for it: `client.runs.open(id)`. */
@@ -98,6 +101,18 @@ export class Run {
     return new Turn(this.id, whole(number, "turn", 0, MAX_WHOLE), this.#port.unary, (tool, input, options) =>
       this.open(tool, input, options),
     );
+  }
+
+  /**
+   * The run and its calls as they stand, in the order of their numbers, then each again whenever it has changed; ends
+   * once the run and all of its calls have ended. Goes on over cuts and restarts for as long as it takes. States may
+   * be left out in between, never the last; after a cut one may come again, and never an older one.
+   *
+   * @throws TrunklineError while iterating: NOT_FOUND, INVALID_FIELD for a cursor that is none, a refused key, CLOSED;
+   *   the signal's reason
+   */
+  watch(options: WatchOptions = {}): AsyncIterable<RunEvent> {
+    return watchRun(this.#port.watching, this.id, options);
   }
 
   /** Ends the run: its open calls are canceled, and no call is opened in it from now on. Again is fine. */

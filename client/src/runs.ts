@@ -1,38 +1,17 @@
 import { durationFromMs } from "@bufbuild/protobuf/wkt";
-import { RunState as WireState, type Run as WireRun } from "@trunkline/proto/run";
+import { RunState as WireState } from "@trunkline/proto/run";
 import { onlyFields, oneOf } from "./argument.js";
-import { dateFromWire } from "./call.js";
 import type { Calls } from "./calls.js";
 import type { Drive } from "./drive.js";
 import { parseDuration, type Duration } from "./duration.js";
 import { TrunklineError } from "./errors.js";
 import { orderedKeys } from "./ordered-keys.js";
 import { Page, pageToWire, type PageOptions } from "./page.js";
-import { translate } from "./problem.js";
 import { Run } from "./run.js";
+import { runFromWire, type RunInfo, type RunState } from "./run-info.js";
 import { present, wellFormed, wellFormedLabels } from "./text.js";
 import type { Unary } from "./unary.js";
-
-/** Whether a run takes calls. */
-export type RunState = "active" | "ended";
-
-/** A run as it stands. */
-export interface RunInfo {
-  /** A UUID. */
-  readonly id: string;
-  /** The caller's own name for it, or the one that the SDK has made. */
-  readonly key: string | undefined;
-  readonly namespace: string;
-  readonly toolset: string | undefined;
-  /** The version that was pinned when it was made. */
-  readonly toolsetVersion: number | undefined;
-  readonly labels: Readonly<Record<string, string>>;
-  readonly state: RunState;
-  readonly createdAt: Date | undefined;
-  /** When its TTL ends it; undefined without one. */
-  readonly expiresAt: Date | undefined;
-  readonly endedAt: Date | undefined;
-}
+import type { WatchPort } from "./watch.js";
 
 /** What makes a run. */
 export interface RunOptions {
@@ -55,12 +34,6 @@ export interface RunFilter extends PageOptions {
   /** Only runs that have all of these labels. */
   readonly labels?: Readonly<Record<string, string>>;
 }
-
-const STATE_OF: Record<WireState, RunState> = {
-  [WireState.UNSPECIFIED]: "active",
-  [WireState.ACTIVE]: "active",
-  [WireState.ENDED]: "ended",
-};
 
 const WIRE_STATE_OF: Record<RunState, WireState> = {
   active: WireState.ACTIVE,
@@ -89,12 +62,14 @@ export class Runs {
   readonly #unary: Unary;
   readonly #drive: Drive;
   readonly #calls: Calls;
+  readonly #watching: WatchPort;
 
   /** Use `Trunkline.runs`. */
-  constructor(unary: Unary, drive: Drive, calls: Calls) {
+  constructor(unary: Unary, drive: Drive, calls: Calls, watching: WatchPort) {
     this.#unary = unary;
     this.#drive = drive;
     this.#calls = calls;
+    this.#watching = watching;
   }
 
   /** Makes a run, or finds the one that was made with this key before. */
@@ -159,21 +134,12 @@ export class Runs {
   }
 
   #handle(id: string, info: RunInfo | undefined): Run {
-    return new Run(id, info, { drive: this.#drive, unary: this.#unary, calls: this.#calls, runs: this });
+    return new Run(id, info, {
+      drive: this.#drive,
+      unary: this.#unary,
+      calls: this.#calls,
+      runs: this,
+      watching: this.#watching,
+    });
   }
-}
-
-function runFromWire(run: WireRun): RunInfo {
-  const { id, key, namespace, toolset, toolsetVersion } = run;
-  return {
-    ...{ id, namespace },
-    key: key === "" ? undefined : key,
-    toolset: toolset === "" ? undefined : toolset,
-    toolsetVersion: toolset === "" ? undefined : toolsetVersion,
-    labels: { ...run.labels },
-    state: translate(STATE_OF, run.state, "active"),
-    createdAt: dateFromWire(run.createdAt),
-    expiresAt: dateFromWire(run.expiresAt),
-    endedAt: dateFromWire(run.endedAt),
-  };
 }

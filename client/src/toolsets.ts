@@ -111,16 +111,25 @@ export class Toolsets {
   }
 }
 
-function toolToWire(name: string, tool: ToolDeclaration): WireTool {
-  const field = `tools[${JSON.stringify(name)}]`;
+/**
+ * A declaration as the wire has it.
+ *
+ * @param field what it is called in messages
+ * @throws TrunklineError INVALID_FIELD, INVALID_JSON or LIMIT_EXCEEDED
+ */
+export function toolToWire(
+  name: string,
+  tool: ToolDeclaration,
+  field = `tools[${JSON.stringify(name)}]`,
+): WireTool {
   onlyFields(tool, FIELDS, field);
   const { description, input, output, policy, executor } = tool;
   const wire = create(ToolSchema, {
     name: wellFormed(name, "tools"),
     description: wellFormed(description, `${field}.description`),
   });
-  if (input !== undefined) wire.inputSchemaJson = toJson(input, `tools.${name}.input`, MAX_SCHEMA_BYTES);
-  if (output !== undefined) wire.outputSchemaJson = toJson(output, `tools.${name}.output`, MAX_SCHEMA_BYTES);
+  if (input !== undefined) wire.inputSchemaJson = toJson(input, `${field}.input`, MAX_SCHEMA_BYTES);
+  if (output !== undefined) wire.outputSchemaJson = toJson(output, `${field}.output`, MAX_SCHEMA_BYTES);
   if (policy !== undefined) wire.policy = policyToWire(policy, `${field}.policy`);
   if (executor !== undefined) wire.executor = executorToWire(executor, `${field}.executor`);
   return wire;

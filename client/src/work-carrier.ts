@@ -15,10 +15,17 @@ export interface WorkCarrier {
   /** So many handler slots became free. What is free at a hello is counted there. */
   grant(slots: number): void;
   heartbeat(): void;
+  /** Says hello again by itself, soon; false where that takes another carrier. */
+  greetAgain(): boolean;
   /** Asks for no more claims; `drained` follows. */
   drain(): void;
   /** Sends what is ready now. */
   flush(): void;
+  /**
+   * Another carrier is tried beside it: it asks for no claims until the next {@link grant}. What came meanwhile would
+   * not be in the other one's hello, and so be lost.
+   */
+  rest(): void;
   /** Another carrier was welcomed. */
   replaced(): void;
   /** Ends in order: everything is said. */
@@ -34,7 +41,7 @@ export interface WorkCarrierOwner {
   /** All claims held. */
   named(): { readonly claimId: string; readonly callId: string }[];
   /** At the moment when a hello leaves. */
-  buildHello(): MessageInitShape<typeof HelloSchema>;
+  buildHello(carrier: WorkCarrier): MessageInitShape<typeof HelloSchema>;
   /** At the moment when a heartbeat leaves. */
   buildHeartbeat(): MessageInitShape<typeof HeartbeatSchema>;
   onWelcome(carrier: WorkCarrier, welcome: Welcome): void;

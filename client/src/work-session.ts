@@ -22,7 +22,6 @@ const END_MS = 2_000;
 /** What a session says of itself. */
 export interface WorkSessionOptions {
   readonly name: string;
-  readonly tools: readonly string[];
   /** Empty: any. */
   readonly toolset: string;
   readonly concurrency: number;
@@ -32,6 +31,8 @@ export interface WorkSessionOptions {
 
 /** What a session asks and tells its worker. */
 export interface WorkSessionHost {
+  /** The tools that it runs now; see {@link WorkSession.toolsChanged}. */
+  tools(): readonly string[];
   hasHandler(tool: string): boolean;
   /** Starts the claim's handler, with the session's side of it. */
   run(held: HeldClaim, port: HandlerPort): void;
@@ -61,6 +62,16 @@ export class WorkSession implements WorkCarrierOwner {
   readonly #refusals: Refusals;
   readonly #forgetRoute: () => void;
   #hellos = 0;
+  /** Counts the changes of the tools. */
+  #toolsVersion = 0;
+  /** Who said hello last. */
+  #greeted: WorkCarrier | undefined;
+  /** With which version of the tools each said hello. */
+  readonly #said = new WeakMap<WorkCarrier, number>();
+  /** What came on an older carrier after that hello had left: whether it counts is known at the welcome. */
+  #late: { readonly carrier: WorkCarrier; readonly claim: Claim }[] = [];
+  /** Slots that became free while another carrier was tried: where that comes to nothing, the older one is to know. */
+  #owed = 0;
   #draining = false;
   #drained = false;
   #over = false;
@@ -103,6 +114,15 @@ export class WorkSession implements WorkCarrierOwner {
     return this.#watch.status;
   }
 
+  /**
+   * Takes claims of the tools that there are now: says hello with them, on another carrier where that is needed. The
+   * present one goes on until that is welcomed.
+   */
+  toolsChanged(): void {
+    this.#toolsVersion++;
+    this.#greetAgain();
+  }
+
   /** Takes no claim from now on, hands back what has not started, and closes when all is delivered. */
   drain(): void {
     if (this.#draining) return;
@@ -133,14 +153,16 @@ export class WorkSession implements WorkCarrierOwner {
     return this.#claims.book.named();
   }
 
-  buildHello(): MessageInitShape<typeof HelloSchema> {
-    const { name, tools, toolset } = this.#options;
+  buildHello(carrier: WorkCarrier): MessageInitShape<typeof HelloSchema> {
+    const { name, toolset } = this.#options;
+    this.#greeted = carrier;
+    this.#said.set(carrier, this.#toolsVersion);
     return {
       sessionId: this.#id,
       nonce: this.#nonce,
       worker: name,
       sdk: `trunkline-sdk-js/${VERSION}`,
-      tools: [...tools],
+      tools: [...this.#host.tools()],
       toolset,
       slots: this.freeSlots,
       claims: this.named(),
@@ -163,6 +185,9 @@ export class WorkSession implements WorkCarrierOwner {
     const { book, outbox } = this.#claims;
     this.#keeper.welcomed(carrier);
     this.#refusals.accepted();
+    this.#owed = 0;
+    // The server took back what the hello does not name, and offers it again.
+    if (carrier === this.#greeted) this.#late = [];
     this.#watch.attached(carrier.intervalMs);
     if (welcome.maxResultBytes > 0) this.#claims.maxResultBytes = welcome.maxResultBytes;
     for (const { claimId, standing } of welcome.verdicts) this.#claims.judge(claimId, standing);
@@ -173,12 +198,16 @@ export class WorkSession implements WorkCarrierOwner {
     book.repeatProgress();
     for (const other of this.#carriers) if (other !== carrier) other.replaced();
     if (this.#draining) carrier.drain();
+    this.#greetAgain();
   }
 
   onFrame(carrier: WorkCarrier, frame: WorkResponse): void {
     const claims = this.#claims;
     this.#watch.heard();
-    for (const claim of frame.claims) this.#receive(carrier, claim);
+    for (const claim of frame.claims) {
+      if (carrier === this.#greeted) this.#receive(carrier, claim);
+      else this.#late.push({ carrier, claim });
+    }
     for (const claimId of frame.confirmed) claims.confirm(claimId);
     for (const ack of frame.acks) claims.acknowledge(ack);
     for (const { claimId, reason } of frame.revoked) claims.revoke(claimId, reason);
@@ -194,8 +223,8 @@ export class WorkSession implements WorkCarrierOwner {
     this.#carriers.delete(carrier);
     if (this.#endpoint.route.next === "poll" && carrier instanceof WorkStream) this.#keeper.changeWay();
     this.#keeper.ended(carrier, cause);
-    // Slots that became free while another carrier was tried, and did not come to be.
-    this.#keeper.active?.grant(0);
+    if (carrier === this.#greeted) this.#greetedInVain();
+    this.#payOwed();
     if (this.#keeper.active === undefined) this.#watch.detached();
     if (this.#over) this.#tellClosed();
     else this.#considerParting();
@@ -210,13 +239,47 @@ export class WorkSession implements WorkCarrierOwner {
       send: (item) => this.#keeper.active?.send(item),
       heartbeat: () => this.#keeper.active?.heartbeat(),
       freed: () => {
-        if (!this.#draining) this.#keeper.newest?.grant(1);
+        if (!this.#draining) this.#grant();
         this.#considerParting();
       },
     });
   }
 
+  #grant(): void {
+    const { active, newest = active } = this.#keeper;
+    newest?.grant(1);
+    if (newest !== active) this.#owed++;
+  }
+
+  #greetAgain(): void {
+    const { active, newest } = this.#keeper;
+    // A carrier that is not welcomed yet has said what is so now, or is looked at when it is.
+    if (active === undefined || active !== newest || this.#draining || this.#over) return;
+    if (this.#said.get(active) === this.#toolsVersion || active.greetAgain()) return;
+    this.#keeper.goaway(active);
+  }
+
+  /** The carrier of the last hello has ended: if it was not welcomed, an older one goes on. */
+  #greetedInVain(): void {
+    const { active } = this.#keeper;
+    this.#greeted = active;
+    const late = this.#late.filter(({ carrier }) => carrier === active);
+    this.#late = [];
+    if (active === undefined) return;
+    for (const { carrier, claim } of late) this.#receive(carrier, claim);
+    active.flush();
+    this.#greetAgain();
+  }
+
+  #payOwed(): void {
+    const { active } = this.#keeper;
+    if (active === undefined) return;
+    active.grant(this.#owed);
+    this.#owed = 0;
+  }
+
   #open(): WorkCarrier {
+    this.#keeper.active?.rest();
     const carrier =
       this.#endpoint.route.next === "poll"
         ? new WorkPoll(this.#endpoint, this, this.#options.pollWaitMs)

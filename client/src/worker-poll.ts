@@ -44,6 +44,7 @@ export class WorkPoll implements WorkCarrier {
   #timer: NodeJS.Timeout | undefined;
   #gathering: NodeJS.Timeout | undefined;
   #draining = false;
+  #resting = false;
 
   /** @param waitMs how long one request waits for claims */
   constructor(endpoint: Endpoint, owner: WorkCarrierOwner, waitMs: number) {
@@ -76,6 +77,7 @@ export class WorkPoll implements WorkCarrier {
   }
 
   grant(): void {
+    this.#resting = false;
     this.#pollSoon();
   }
 
@@ -85,15 +87,29 @@ export class WorkPoll implements WorkCarrier {
     setImmediate(() => this.flush());
   }
 
+  /** Every request for claims is a hello: the one that waits is given up for the next. */
+  greetAgain(): boolean {
+    // Until the first is answered, none is in the way of the next.
+    if (this.#timer === undefined) return true;
+    this.#polling?.abort();
+    this.#polling = undefined;
+    this.#pollSoon();
+    return true;
+  }
+
   /** The request that waits is given up; another, without slots, has the server take back what came for it. */
   drain(): void {
     if (this.#draining || this.#requests.over) return;
     this.#draining = true;
-    this.#polling?.abort();
-    this.#polling = undefined;
+    this.#giveUpPoll();
     void this.#askClaims(0).then((response) => {
       if (response !== undefined) this.#tell({ drained: { $typeName: "trunkline.v1.Drained" } });
     });
+  }
+
+  rest(): void {
+    this.#resting = true;
+    this.#giveUpPoll();
   }
 
   flush(): void {
@@ -114,6 +130,11 @@ export class WorkPoll implements WorkCarrier {
     this.#finish(cause);
   }
 
+  #giveUpPoll(): void {
+    this.#polling?.abort();
+    this.#polling = undefined;
+  }
+
   #pollSoon(): void {
     this.#gathering ??= setTimeout(() => {
       this.#gathering = undefined;
@@ -123,7 +144,8 @@ export class WorkPoll implements WorkCarrier {
 
   /** Waits for claims again, if there is room for any. */
   #pollOn(): void {
-    if (this.#timer === undefined || this.#draining || this.#owner.freeSlots === 0) return;
+    if (this.#timer === undefined || this.#draining || this.#resting) return;
+    if (this.#owner.freeSlots === 0) return;
     void this.#poll(this.#waitMs);
   }
 
@@ -139,7 +161,7 @@ export class WorkPoll implements WorkCarrier {
   }
 
   async #askClaims(waitMs: number, own?: AbortController): Promise<ClaimCallsResponse | undefined> {
-    const hello = create(HelloSchema, this.#owner.buildHello());
+    const hello = create(HelloSchema, this.#owner.buildHello(this));
     const { sessionId, nonce, claims } = hello;
     this.#who = { sessionId, nonce };
     for (const { claimId } of claims) this.#named.add(claimId);

@@ -88,6 +88,11 @@ export class WorkStream implements WorkCarrier {
     this.#frames.wake();
   }
 
+  /** A stream has one hello. */
+  greetAgain(): boolean {
+    return false;
+  }
+
   drain(): void {
     this.#drainDue = true;
     this.#frames.wake();
@@ -96,6 +101,10 @@ export class WorkStream implements WorkCarrier {
   /** Sends what is ready now. */
   flush(): void {
     this.#frames.flush();
+  }
+
+  rest(): void {
+    // It is replaced after a goaway alone, which no claim follows.
   }
 
   /** The server has ended it, or does when all is said on it. */
@@ -134,7 +143,7 @@ export class WorkStream implements WorkCarrier {
     const frame = create(WorkRequestSchema);
     if (!this.#helloSent) {
       this.#helloSent = true;
-      frame.hello = create(HelloSchema, this.#owner.buildHello());
+      frame.hello = create(HelloSchema, this.#owner.buildHello(this));
       for (const { claimId } of frame.hello.claims) this.#named.add(claimId);
       return frame;
     }

@@ -1,10 +1,11 @@
 import { hostname } from "node:os";
 import { onAbort } from "./abort.js";
-import { checkSignal, onlyFields, whole } from "./argument.js";
+import { checkSignal, onlyFields, refuseArgument, whole } from "./argument.js";
 import { parseDuration, type Duration } from "./duration.js";
 import { TrunklineError } from "./errors.js";
 import { storableText } from "./failure.js";
 import { runHandler, type CallInfo, type HandlerPort, type ToolHandler } from "./handler.js";
+import { addHandlers, checkHandlers } from "./handler-table.js";
 import type { HeldClaim } from "./held-claim.js";
 import { LIMITS } from "./limits.js";
 import { typeOf, wellFormed } from "./text.js";
@@ -66,8 +67,6 @@ const DEFAULT_CONCURRENCY = 10;
 const DEFAULT_POLL_WAIT = "30s";
 const MAX_POLL_WAIT_MS = 60_000;
 const NAME_BYTES = 256;
-const MAX_TOOLS = 1_000;
-const TOOL_NAME = /^[A-Za-z0-9_.-]{1,128}$/;
 
 /**
  * Runs tools for as long as it is not stopped, whatever happens to connections and servers. Made by
@@ -81,7 +80,7 @@ export class Worker {
    * credential (UNAUTHENTICATED, PERMISSION_DENIED), which also goes to `onError`.
    */
   readonly done: Promise<void>;
-  readonly #handlers: ReadonlyMap<string, ToolHandler>;
+  readonly #handlers: Map<string, ToolHandler>;
   readonly #onError: OnError;
   readonly #session: WorkSession;
   #stopTimer: NodeJS.Timeout | undefined;
@@ -101,12 +100,12 @@ export class Worker {
       endpoint,
       {
         name: this.name,
-        tools: [...this.#handlers.keys()],
         toolset: options.toolset ?? "",
         concurrency: options.concurrency ?? DEFAULT_CONCURRENCY,
         pollWaitMs: checked.pollWaitMs,
       },
       {
+        tools: () => [...this.#handlers.keys()],
         hasHandler: (tool) => this.#handlers.has(tool),
         run: (held, port) => this.#run(held, port),
         report: (error, held) => this.#report(error, held),
@@ -131,6 +130,22 @@ export class Worker {
   /** Where the worker stands: `connected` while it takes calls, `deaf` when its container had better be replaced. */
   get status(): WorkerStatus {
     return this.#session.status;
+  }
+
+  /** The tools that it runs, in the order in which they were given. */
+  get tools(): readonly string[] {
+    return [...this.#handlers.keys()];
+  }
+
+  /**
+   * Runs further tools from now on, beside those that it has; what it holds goes on undisturbed. Of a worker that stops
+   * they get no call.
+   *
+   * @throws TrunklineError INVALID_FIELD for what is no handler, and a tool that has one already; then none is added
+   */
+  add(tools: WorkerOptions["tools"]): void {
+    if (addHandlers(this.#handlers, tools) === 0) return;
+    this.#session.toolsChanged();
   }
 
   /**
@@ -179,35 +194,21 @@ export class Worker {
 
 interface CheckedOptions {
   readonly name: string;
-  readonly handlers: ReadonlyMap<string, ToolHandler>;
+  readonly handlers: Map<string, ToolHandler>;
   readonly pollWaitMs: number;
 }
 
 function checkOptions(options: WorkerOptions): CheckedOptions {
   onlyFields(options, OPTIONS, "options");
   const { concurrency = DEFAULT_CONCURRENCY, pollWait = DEFAULT_POLL_WAIT, toolset = "" } = options;
-  const refuse = (field: string, message: string): TrunklineError =>
-    new TrunklineError("INVALID_FIELD", `${field}: ${message}`, { metadata: { field } });
-  const { tools }: { tools: unknown } = options;
-  if (typeof tools !== "object" || tools === null) {
-    throw refuse("tools", "they are missing; allowed is one handler or more, by tool name");
-  }
-  const handlers = new Map(Object.entries(options.tools));
-  if (handlers.size === 0) throw refuse("tools", "it is empty; allowed is one handler or more, by tool name");
-  if (handlers.size > MAX_TOOLS) throw refuse("tools", `${handlers.size}; allowed are at most ${MAX_TOOLS}`);
-  for (const [tool, handler] of handlers) {
-    if (!TOOL_NAME.test(tool)) {
-      throw refuse("tools", `${JSON.stringify(tool)}; allowed are names of 1 to 128 of A-Z a-z 0-9 _ . -`);
-    }
-    // What comes from JavaScript may be anything.
-    const given: unknown = handler;
-    if (typeof given !== "function") throw refuse(`tools.${tool}`, `${typeof given}; allowed is a function`);
-  }
+  const handlers = checkHandlers(options.tools);
+  if (handlers.size === 0)
+    throw refuseArgument("tools", "it is empty", "allowed is one handler or more, by tool name");
   whole(concurrency, "concurrency", 1, LIMITS.concurrency);
   wellFormed(toolset, "toolset");
   checkSignal(options.signal);
   const pollWaitMs = parseDuration(pollWait, "pollWait");
-  if (pollWaitMs > MAX_POLL_WAIT_MS) throw refuse("pollWait", `${pollWait}; allowed are at most 60 s`);
+  if (pollWaitMs > MAX_POLL_WAIT_MS) throw refuseArgument("pollWait", pollWait, "allowed are at most 60 s");
   const { name = `${hostname()}:${process.pid}` } = options;
   // A worker's name is for people: what cannot be shown is replaced, and only what is no text refused.
   if (typeOf(name) !== "string") wellFormed(name, "name");

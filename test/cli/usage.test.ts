@@ -23,6 +23,7 @@ const COMMANDS = [
   "run create",
   "run list",
   "run show",
+  "run watch",
   "run end",
   "call",
   "calls list",

@@ -107,8 +107,10 @@ describe("the table of limits", () => {
       "a page of a unary answer": `${bytes(limits.pageBytes)}, ${count(limits.pageItems)} items`,
       "a wait in one unary request": "60 s",
       "opens waiting on one Drive stream": `${count(limits.driveOpens)}, or ${bytes(limits.driveBytes)}; then the server stops reading until there is room`,
+      "acks and other replies unread on one Work stream": `${bytes(limits.workReplyBytes)}; then the server ends the stream`,
       "opens waiting at one node": `${count(limits.opensWaiting)}, or ${bytes(limits.opensWaitingBytes)}; more are refused as OVERLOADED`,
       "unary requests under way at one node": `${count(limits.requestsInFlight)}, and ${count(limits.waitsInFlight)} waits; more are refused as OVERLOADED`,
+      "requests of one RPC at one node that show no credential, where it asks for none": `${count(limits.anonymousRequests)}, and ${bytes(limits.anonymousBodyBytes)} of bodies of all of them; more are refused`,
     });
     expect(limits.progressBytes).toBe(limits.failureDataBytes);
     expect([...seen].sort()).toEqual(Object.keys(LIMITS).sort());

@@ -27,7 +27,7 @@ const WARM_UP_PART = 0.1;
 const MOST_WARM_UP = 10_000;
 const SAMPLES = 10;
 /** Peers that break HTTP/2 are let go after so long at the latest. */
-const GOAWAY_MS = 65_000;
+const GOAWAY_MS = 95_000;
 /** All that waited in memory for its end has ended then. */
 const REST_MS = 4_000;
 
@@ -100,7 +100,7 @@ class FuzzRun {
     }
     const tookMs = performance.now() - began;
     const leavings = await this.#settled();
-    const after = await this.#server.census();
+    const after = await this.#server.census(); await this.#server.prof();
     const end = this.#server.end;
     const laterMs = end === undefined ? await this.#probeAgain(credentials) : [];
     const stopped = await this.#server.stop();
@@ -128,6 +128,7 @@ class FuzzRun {
       ...{ longestMs: this.#longestMs, late: this.#late, stalls: stalls.slice(0, 5) },
       ...{ usualMs: seen.usualMs, laterMs: seen.laterMs, leavings: seen.leavings },
       memory: { cold: seen.cold, before: seen.before, after: seen.after, samples: seen.samples },
+      words: Object.fromEntries([...this.#judge.words].sort(([, a], [, b]) => b - a)),
       logLines: log.length,
       violations: violationsOf(all),
     };

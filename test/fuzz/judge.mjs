@@ -5,7 +5,8 @@
 const KEPT = 5;
 
 /** What the server says where the fault is in what it was sent, by the words of its protocol. */
-const OF_THE_CLIENT = /^protocol error: |^received compressed envelope, but do not know how to decompress$/;
+const OF_THE_CLIENT =
+  /^protocol error: |^received compressed envelope, but do not know how to decompress$|^parse binary: /;
 
 /** Codes that no input may ever be answered with. */
 const WRONG = new Set(["hang", "unknown", "data_loss", "no status", "no end", "cut by the server"]);
@@ -16,6 +17,8 @@ export class Judge {
   inputs = new Map();
   /** By kind, then by code. @type {Map<string, Map<string, number>>} */
   codes = new Map();
+  /** By kind, code and what was said of it: how deep the inputs reach. @type {Map<string, number>} */
+  words = new Map();
   /** @type {Finding[]} */
   findings = [];
   /** How many there were of each sort. @type {Map<string, number>} */
@@ -37,11 +40,12 @@ export class Judge {
     const codes = this.codes.get(kind) ?? new Map();
     this.codes.set(kind, codes);
     count(codes, code, 1);
+    // Numbers and what was quoted aside, the same words are the same fault.
+    const said = text.replace(/\d+/g, "#").replace(/".*"/gs, '"…"').slice(0, 80);
+    count(this.words, `${kind}: ${code}: ${said}`, 1);
     if (!isWrong(code, text)) return undefined;
     const finding = { input, kind, code, text };
-    // Numbers aside, the same words are the same fault.
-    const words = code === "hang" ? "" : `: ${text.replace(/\d+/g, "#").slice(0, 80)}`;
-    const sort = `${kind}: ${code}${words}`;
+    const sort = code === "hang" ? `${kind}: hang` : `${kind}: ${code}: ${said}`;
     count(this.sorts, sort, 1);
     if ((this.sorts.get(sort) ?? 0) <= KEPT) this.findings.push(finding);
     return finding;

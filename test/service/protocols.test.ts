@@ -16,7 +16,7 @@ import { PolicyMode } from "@trunkline/proto/model";
 import { ProblemSchema, Reason, type Problem } from "@trunkline/proto/problem";
 import { ServerReflection } from "@trunkline/proto/reflection";
 import { ServerReflection as AlphaReflection } from "@trunkline/proto/reflection-v1alpha";
-import { RunService } from "@trunkline/proto/run";
+import { RunService, RunState } from "@trunkline/proto/run";
 import { WorkerService } from "@trunkline/proto/worker";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { postJson } from "../support/connect-json.js";
@@ -213,9 +213,17 @@ const STREAM_CASES: Record<string, (makeTransport: MakeTransport, transport: Tra
   [`${WorkerService.typeName}/Work`]: story,
   [`${CallService.typeName}/Drive`]: story,
   [`${RunService.typeName}/WatchRun`]: async (_, transport) => {
-    const events = createClient(RunService, transport).watchRun({ runId: "x" })[Symbol.asyncIterator]();
+    const runs = createClient(RunService, transport);
+    const events = runs.watchRun({ runId: "x" })[Symbol.asyncIterator]();
     const { problem } = await refusalOf(events.next());
-    expect(problem.reason).toBe(Reason.UNIMPLEMENTED);
+    expect(problem.reason).toBe(Reason.NOT_FOUND);
+    const runId = await it.node.newRun();
+    const states: RunState[] = [];
+    for await (const { run } of runs.watchRun({ runId })) {
+      if (run !== undefined) states.push(run.state);
+      if (states.length === 1) await it.node.runs.endRun({ runId });
+    }
+    expect(states).toEqual([RunState.ACTIVE, RunState.ENDED]);
   },
   [`${Health.typeName}/Watch`]: async (_, transport) => {
     const leaving = new AbortController();

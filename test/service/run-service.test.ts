@@ -195,12 +195,6 @@ describe("EndRun", () => {
   });
 });
 
-test("WatchRun is not built yet, and says so", async () => {
-  const watching = serving.runs.watchRun({ runId: await newRun() });
-  const first = watching[Symbol.asyncIterator]().next();
-  expect((await refusalOf(first)).code).toBe(Code.Unimplemented);
-});
-
 test("no request of this file was a fault of the server", () => {
   expect(serving.faults).toEqual([]);
 });

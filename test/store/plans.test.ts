@@ -60,6 +60,7 @@ const LOOK_UPS: Readonly<Record<string, string>> = {
   calls_load_records: "calls_pkey",
   calls_load_bare_records: "calls_pkey",
   calls_see: "calls_pkey",
+  run_watch_small_records: "calls_pkey",
   calls_find: "calls_key",
   calls_find_records: "calls_key",
   due_take: "calls_pkey",

@@ -32,16 +32,15 @@ test("what changed since a mark is found, whatever changed it, and what did not 
   const run = await makeRun(store.db);
   const session = await makeSession(store.db);
   let calls = [];
-  for (let seq = 1; seq <= 5; seq++) calls.push(await openCall(store.db, run, seq, { session, claimId: newName("c") }));
+  for (let seq = 1; seq <= 5; seq++)
+    calls.push(await openCall(store.db, run, seq, { session, claimId: newName("c") }));
   let seen = await look(run, null);
   expect(seen.calls).toEqual([1, 2, 3, 4, 5].map((seq) => ({ seq, version: 1, hasProgress: false })));
   expect(seqs(await look(run, seen.mark))).toEqual([]);
   const since = seen.mark;
   const [claimed, , reporting, ended] = calls;
   await apply(store.db, claimed!, { type: "take_back", claimId: claimed!.claim!.id, cause: "undelivered" });
-  await saveProgress(store.db, [
-    { ref: reporting!, claimId: reporting!.claim!.id, progressJson: "1" },
-  ]);
+  await saveProgress(store.db, [{ ref: reporting!, claimId: reporting!.claim!.id, progressJson: "1" }]);
   await apply(store.db, ended!, { type: "cancel", cause: "canceled" });
   seen = await look(run, since);
   expect(seen.calls).toEqual([
@@ -77,10 +76,9 @@ test("a call that only came due is told with the version that it had", async () 
   const run = await makeRun(store.db);
   const call = await openCall(store.db, run, 1);
   const { mark } = await look(run, null);
-  await store.database.pool().query(
-    "UPDATE calls SET total_timeout_at = now(), due_at = now() WHERE run_id = $1",
-    [run.id],
-  );
+  await store.database
+    .pool()
+    .query("UPDATE calls SET total_timeout_at = now(), due_at = now() WHERE run_id = $1", [run.id]);
   await takeDue(store.db, 10);
   expect((await look(run, mark)).calls).toEqual([{ seq: 1, version: call.version, hasProgress: false }]);
 });
@@ -88,10 +86,11 @@ test("a call that only came due is told with the version that it had", async () 
 test("a mark of another server brings all that ended near its time or later, and one of the future brings all", async () => {
   const run = await makeRun(store.db);
   for (const seq of [1, 2, 3]) await openCall(store.db, run, seq);
-  await store.database.pool().query(
-    "UPDATE calls SET opened_at = now() - interval '2 minutes' WHERE run_id = $1 AND seq < 3",
-    [run.id],
-  );
+  await store.database
+    .pool()
+    .query("UPDATE calls SET opened_at = now() - interval '2 minutes' WHERE run_id = $1 AND seq < 3", [
+      run.id,
+    ]);
   const { mark } = await look(run, null);
   const restarted = { ...mark, startedAt: mark.startedAt - 1 };
   expect(seqs(await look(run, restarted))).toEqual([3]);

@@ -1,5 +1,7 @@
+import { randomUUID } from "node:crypto";
 import { beforeEach, describe, expect, test } from "vitest";
 import type { Call } from "../../server/src/core/call.js";
+import type { Scope } from "../../server/src/core/scope.js";
 import { resolvePolicy, type PolicyPatch } from "../../server/src/core/policy.js";
 import {
   aliveNodes,
@@ -22,6 +24,7 @@ import {
   NODE,
   openCall,
   PROJECT,
+  SCOPE,
   useStore,
   type TestSession,
 } from "./fixture.js";
@@ -389,11 +392,19 @@ describe("nodes and tools", () => {
     });
   });
 
-  test("a tool is seen while a session of its project that serves it was heard of lately", async () => {
+  test("a tool is seen while a session that serves it and may take the call was heard of lately (I7)", async () => {
+    const ofAlice = { ...SCOPE, namespace: "alice" };
+    const ofRun = { ...ofAlice, runId: randomUUID() };
     await makeSession(store.db, { tools: ["echo", "add"] });
-    expect(await toolsSeen(store.db, PROJECT, ["add", "none", "echo"], 300_000)).toEqual(["add", "echo"]);
-    expect(await toolsSeen(store.db, PROJECT + 1, ["add"], 300_000)).toEqual([]);
+    await makeSession(store.db, { tools: ["hers"], scope: ofAlice });
+    await makeSession(store.db, { tools: ["its"], scope: ofRun });
+    const seen = (scope: Scope) => toolsSeen(store.db, scope, ["add", "none", "echo", "hers", "its"], 300_000);
+    expect(await seen(SCOPE)).toEqual(["add", "echo"]);
+    expect(await seen({ ...SCOPE, namespace: "bob" })).toEqual(["add", "echo"]);
+    expect(await seen({ ...ofAlice, runId: randomUUID() })).toEqual(["add", "echo", "hers"]);
+    expect(await seen(ofRun)).toEqual(["add", "echo", "hers", "its"]);
+    expect(await seen({ ...SCOPE, projectId: PROJECT + 1 })).toEqual([]);
     await pass(301, ["sessions"]);
-    expect(await toolsSeen(store.db, PROJECT, ["add"], 300_000)).toEqual([]);
+    expect(await seen(ofRun)).toEqual([]);
   });
 });

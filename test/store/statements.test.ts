@@ -33,27 +33,104 @@ function* levels(tree: unknown): Generator<{ readonly kind: string; readonly lev
   }
 }
 
-/** The tables that a level names itself, not in its subqueries. */
-function tablesOf(value: unknown): string[] {
-  if (!isTree(value)) return [];
-  if ("RangeSubselect" in value) return [];
-  if ("RangeVar" in value && isTree(value["RangeVar"])) return [String(value["RangeVar"]["relname"])];
-  return Object.values(value).flatMap(tablesOf);
+/** The nodes of one kind in a level itself, not in its subqueries. */
+function nodesOf(value: unknown, kind: string): Tree[] {
+  if (!isTree(value) || "RangeSubselect" in value || "SubLink" in value) return [];
+  const own = value[kind];
+  return [...(isTree(own) ? [own] : []), ...Object.values(value).flatMap((each) => nodesOf(each, kind))];
 }
 
-const mentionsProject = (value: unknown): boolean => JSON.stringify(value ?? null).includes('"project_id"');
+/** What each table that a level reads or changes is called in it. */
+function namesOfTables({
+  relation,
+  fromClause,
+  usingClause,
+}: Tree): { readonly table: string; readonly name: string }[] {
+  const changed = isTree(relation) ? [relation] : [];
+  return [...changed, ...nodesOf([fromClause, usingClause], "RangeVar")].map(({ relname, alias }) => {
+    const table = String(relname);
+    return { table, name: isTree(alias) ? String(alias["aliasname"]) : table };
+  });
+}
+
+/** The columns that a level compares with something by `=`, as `name.column`, or `column` alone. */
+function comparedIn({ whereClause, fromClause, usingClause }: Tree): Set<string> {
+  const compared = nodesOf([whereClause, fromClause, usingClause], "A_Expr")
+    .filter(({ name }) => JSON.stringify(name) === '[{"String":{"sval":"="}}]')
+    .flatMap(({ lexpr, rexpr }) => [lexpr, rexpr])
+    .flatMap((side) => (isTree(side) && isTree(side["ColumnRef"]) ? [side["ColumnRef"]] : []))
+    .map(({ fields }) => (fields as Tree[]).map((field) => (field["String"] as Tree)["sval"]).join("."));
+  return new Set(compared);
+}
+
+/** The owned tables of a statement that it reads or changes without choosing by project. */
+async function forgotten(text: string): Promise<string[]> {
+  const tree: unknown = await parse(text);
+  return [...levels(tree)].flatMap(({ kind, level }) => {
+    if (kind === "InsertStmt") {
+      const table = String((level["relation"] as Tree)["relname"]);
+      const columns = nodesOf(level["cols"], "ResTarget").map(({ name }) => name);
+      return OWNED.has(table) && !columns.includes("project_id") ? [table] : [];
+    }
+    const tables = namesOfTables(level);
+    const compared = comparedIn(level);
+    return tables
+      .filter(({ table }) => OWNED.has(table))
+      .filter(({ name }) => !compared.has(`${name}.project_id`))
+      .filter(() => tables.length > 1 || !compared.has("project_id"))
+      .map(({ table }) => table);
+  });
+}
+
+/** Statements that forget the project of a table, each in a way of its own. */
+const PLANTED = [
+  ["calls", "SELECT * FROM calls WHERE run_id = $1 AND seq = $2"],
+  ["calls", "SELECT * FROM calls WHERE project_id <> $1"],
+  ["signing_keys", "SELECT project_id, secret FROM signing_keys WHERE project_id IS NOT NULL AND id = $1"],
+  ["calls", "SELECT FROM runs r JOIN calls c ON c.run_id = r.id WHERE r.project_id = $1"],
+  [
+    "calls",
+    "SELECT FROM runs r WHERE r.project_id = $1 AND EXISTS (SELECT FROM calls c WHERE c.run_id = r.id)",
+  ],
+  [
+    "calls",
+    `SELECT c.* FROM unnest($1::integer[], $2::uuid[]) AS i (project_id, run_id)
+    CROSS JOIN LATERAL (SELECT * FROM calls WHERE run_id = i.run_id OFFSET 0) c`,
+  ],
+  [
+    "runs",
+    "WITH due AS (SELECT id FROM runs WHERE due_at <= now()) SELECT FROM due d WHERE d.project_id = $1",
+  ],
+  ["api_keys", "UPDATE api_keys SET revoked_at = now() WHERE id = $1 RETURNING project_id"],
+  [
+    "calls",
+    `UPDATE calls c SET state = 'queued' FROM unnest($1::integer[], $2::uuid[]) AS i (project_id, run_id)
+    WHERE c.run_id = i.run_id`,
+  ],
+  ["sessions", "DELETE FROM sessions s USING nodes n WHERE s.node_id = n.id AND n.project_id = $1"],
+  ["toolsets", "INSERT INTO toolsets (id, version) SELECT id, 0 FROM runs WHERE project_id = $1"],
+] as const;
+
+describe("a statement that forgets its project", () => {
+  test.each(PLANTED)("is found: the project of %s in %s", async (table, text) => {
+    expect(await forgotten(text)).toEqual([table]);
+  });
+
+  test("is found wherever another column stands for the project's in a statement of the store", async () => {
+    const owned = new RegExp(`(FROM|JOIN|INTO|UPDATE) (${[...OWNED].join("|")})\\b`);
+    const own = STATEMENTS.filter(({ name, text }) => !SWEEPS.has(name) && owned.test(text));
+    expect(own.length).toBeGreaterThan(40);
+    for (const { name, text } of own) {
+      expect(await forgotten(text.replaceAll("project_id", "worker")), name).not.toEqual([]);
+    }
+  });
+});
 
 describe("every statement", () => {
   test.each(STATEMENTS.filter(({ name }) => !SWEEPS.has(name)))(
     "$name chooses rows by their project wherever it reads or changes what belongs to one (I7)",
     async ({ text }) => {
-      for (const { kind, level } of levels(await parse(text))) {
-        const own = kind === "SelectStmt" ? [] : [String((level["relation"] as Tree)["relname"])];
-        const tables = [...own, ...tablesOf(level["fromClause"]), ...tablesOf(level["usingClause"])];
-        if (!tables.some((table) => OWNED.has(table))) continue;
-        const chosen = kind === "InsertStmt" ? level["cols"] : [level["whereClause"], level["fromClause"]];
-        expect(mentionsProject(kind === "InsertStmt" ? namesOf(chosen) : chosen)).toBe(true);
-      }
+      expect(await forgotten(text)).toEqual([]);
     },
   );
 
@@ -66,8 +143,3 @@ describe("every statement", () => {
     expect(names.size).toBe(STATEMENTS.length);
   });
 });
-
-/** Columns of an INSERT, in the shape of references to them. */
-function namesOf(columns: unknown): unknown {
-  return JSON.parse(JSON.stringify(columns ?? []).replaceAll('"name":', '"sval":')) as unknown;
-}

@@ -36,8 +36,9 @@ export async function replaceSecret(
 ): Promise<IssuedKey | null> {
   const secret = newSecret();
   const key = await rotateKey(db, { projectId, id, hash: hashSecret(secret) }, graceMs);
+  if (key === null) return null;
   await book.read();
-  return key === null ? null : { key, text: keyText({ id, secret }) };
+  return { key, text: keyText({ id, secret }) };
 }
 
 /** Signs a project's tokens with a new key; those of the old one are good for so long. */

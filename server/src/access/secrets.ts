@@ -4,6 +4,7 @@ import { createHash, randomBytes, timingSafeEqual } from "node:crypto";
 const PREFIX = "tlk";
 const ID_BYTES = 12;
 const SECRET_BYTES = 32;
+const KEY_ID = /^[0-9a-f]{24}$/;
 const KEY = /^tlk_([0-9a-f]{24})_([A-Za-z0-9_-]{43})$/;
 
 /** An API key as its holder has it: its id, which is no secret, and 256 random bits. */
@@ -15,6 +16,11 @@ export interface KeyText {
 /** A new key's id. */
 export function newKeyId(): string {
   return randomBytes(ID_BYTES).toString("hex");
+}
+
+/** Whether a text is what {@link newKeyId} makes: what is not names no key. */
+export function isKeyId(text: string): boolean {
+  return KEY_ID.test(text);
 }
 
 /** A new key's secret: 256 random bits in base64url. */

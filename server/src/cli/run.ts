@@ -5,6 +5,7 @@ import { labelsText, runDocument, timeText } from "./documents.js";
 import { showList, type Listing } from "./listing.js";
 import { addLabel, durationText, filledText, refuse, wholeNumber, type Labels } from "./option-values.js";
 import type { Fields } from "./output.js";
+import { addWatch } from "./run-watch.js";
 import { LIST_LIMIT, pageSizeFor } from "./take.js";
 
 const CREATE_EXAMPLE = `
@@ -43,7 +44,7 @@ interface ListFlags {
 
 /** Adds `trunkline run`: executions of harnesses, in which calls are opened. */
 export function addRun(program: Command): void {
-  const run = program.command("run").description("make, list, show and end runs, in which calls are opened");
+  const run = program.command("run").description("make, list, show, watch and end runs, in which calls are opened");
   addCreate(run);
   addList(run);
   run
@@ -59,6 +60,7 @@ export function addRun(program: Command): void {
         else output.fields([...fieldsOf(found), ["calls", `${calls}, ${openCalls} open`]]);
       });
     });
+  addWatch(run);
   run
     .command("end")
     .description("end a run: its open calls are canceled, and it takes no more; again is fine")

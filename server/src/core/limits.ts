@@ -33,6 +33,8 @@ export const LIMITS = {
   /** Opens that one Drive stream may have waiting, by number and by bytes. */
   driveOpens: 10_000,
   driveBytes: 16 * 1024 * 1024,
+  /** Replies on one Work stream that its worker has not read: credit bounds its claims, but not what it makes up. */
+  workReplyBytes: 16 * 1024 * 1024,
   /** Opens of all clients that wait for the database at one node; more are refused as OVERLOADED. */
   opensWaiting: 50_000,
   opensWaitingBytes: 128 * 1024 * 1024,

@@ -230,7 +230,9 @@ export class RunWatchers {
       watched.lookedAt = performance.now();
     }
     // Those without a mark have not begun.
-    const begun = runs.flatMap((watched) => (watched.mark === null ? [] : [{ watched, since: watched.mark }]));
+    const begun = runs.flatMap((watched) =>
+      watched.mark === null ? [] : [{ watched, since: watched.mark }],
+    );
     const looks = begun.map(({ watched, since }) => ({ ...watched.run, since, allAbove: null, after: 0 }));
     if (looks.length === 0) return;
     const seen = await lookAtRuns(this.#db, looks, null);

@@ -10,7 +10,7 @@ interface SessionThen {
   readonly epoch: number;
 }
 
-function isStill(then: SessionThen | undefined): boolean {
+function isStill(then: SessionThen | undefined): then is SessionThen {
   return then !== undefined && then.session.epoch === then.epoch && !then.session.greeting;
 }
 
@@ -39,7 +39,12 @@ export async function reconcile(exchange: Exchange): Promise<void> {
     for (const claim of session.held.values()) held.set(claim.id, { claim, session });
   }
   const stored = (await sessionClaims(db, [...mine.values()], heartbeatIntervalMs)).filter(isClaimed);
-  const unknownHere = stored.filter(({ claim }) => !held.has(claim.id) && isStill(mine.get(claim.session)));
+  // One that polled has left with its request, and with whatever that brought.
+  const here = new Set(sessions.all());
+  const unknownHere = stored.filter(({ claim }) => {
+    const then = mine.get(claim.session);
+    return !held.has(claim.id) && isStill(then) && here.has(then.session);
+  });
   const known = new Set(stored.map(({ claim }) => claim.id));
   const unknownThere = [...held.values()].filter(
     ({ claim, session }) =>

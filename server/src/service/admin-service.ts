@@ -14,6 +14,7 @@ import type {
 } from "@trunkline/proto/admin";
 import type { Access } from "../access/access.js";
 import { issueToken, makeKey, replaceSecret, replaceSigningKey } from "../access/issue.js";
+import { isKeyId } from "../access/secrets.js";
 import type { Caller } from "../core/caller.js";
 import { TrunklineError } from "../core/error.js";
 import { quoted } from "../core/json-text.js";
@@ -44,9 +45,9 @@ export function adminService(deps: ServiceDeps, access: Access): ServiceImpl<typ
     listKeys: (request, context) => listKeys(deps, callerOf(context), request),
     revokeKey: async ({ keyId, project }, context) => {
       const projectId = await projectOf(deps, callerOf(context), project);
-      const key = await revokeKey(db, projectId, keyId);
-      await access.book.read();
+      const key = isKeyId(keyId) ? await revokeKey(db, projectId, keyId) : null;
       if (key === null) throw noKey(keyId);
+      await access.book.read();
       return { key: toKeyMessage(key) };
     },
     rotateKey: (request, context) => rotateKey(deps, access, callerOf(context), request),
@@ -113,7 +114,10 @@ async function rotateKey(
   { keyId, project, grace }: RotateKeyRequest,
 ): Promise<RotateKeyResponse> {
   const projectId = await projectOf({ exchange }, caller, project);
-  const made = await replaceSecret(exchange.db, access.book, { projectId, id: keyId }, graceMs(grace));
+  const ofKey = { projectId, id: keyId };
+  const made = isKeyId(keyId)
+    ? await replaceSecret(exchange.db, access.book, ofKey, graceMs(grace))
+    : null;
   if (made === null) throw noKey(keyId);
   return { $typeName: "trunkline.v1.RotateKeyResponse", key: toKeyMessage(made.key), secret: made.text };
 }

@@ -51,6 +51,9 @@ const REASON_OF_CODE: Readonly<Partial<Record<Code, Reason>>> = {
   [Code.Unavailable]: "UNAVAILABLE",
 };
 
+/** What connect-node calls INTERNAL, although it is the client who sent what cannot be read. */
+const UNREADABLE = /^(?:parse binary: |decompression failed$)/;
+
 /** What the contract allows a problem's message. */
 const MESSAGE_BYTES = 1024;
 const DATABASE_RETRY_MS = 1_000;
@@ -116,16 +119,21 @@ function problemOf(reason: Reason, message: string): Problem {
 /** An error as an RPC ends with it: the code that fits, and a `Problem` as its detail. */
 export function toConnectError(error: unknown): ConnectError {
   if (error instanceof ConnectError) {
+    const told = isUnreadable(error) ? new ConnectError(error.rawMessage, Code.InvalidArgument) : error;
     // What the transport itself found (a message too large, one that cannot be parsed) lacks its reason only.
-    const known = error.details.length > 0 || REASON_OF_CODE[error.code] === undefined;
-    if (!known) error.details.push({ desc: ProblemSchema, value: toProblem(error) });
-    return error;
+    const known = told.details.length > 0 || REASON_OF_CODE[told.code] === undefined;
+    if (!known) told.details.push({ desc: ProblemSchema, value: toProblem(told) });
+    return told;
   }
   if (isAbort(error))
     return new ConnectError("the client went away", Code.Canceled, undefined, undefined, error);
   const value = toProblem(error);
   const { code } = MAPPINGS[toTrunklineError(error).reason];
   return new ConnectError(value.message, code, undefined, [{ desc: ProblemSchema, value }], error);
+}
+
+function isUnreadable({ code, rawMessage }: ConnectError): boolean {
+  return code === Code.Internal && UNREADABLE.test(rawMessage);
 }
 
 function isAbort(error: unknown): boolean {

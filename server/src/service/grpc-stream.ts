@@ -11,6 +11,7 @@ import { setTrailerStatus } from "@connectrpc/connect/protocol-grpc";
 import type { Caller } from "../core/caller.js";
 import { isFault, toConnectError } from "./error-map.js";
 import { ENVELOPE_BYTES, FrameReader } from "./frame-reader.js";
+import { messageOf } from "./listener-bind.js";
 import { isGone, type RequestHandler } from "./listener-handler.js";
 
 type Request = Parameters<RequestHandler>[0];
@@ -106,7 +107,7 @@ function parserOf<I extends DescMessage>(input: I): (bytes: Uint8Array) => Messa
     try {
       return fromBinary(input, bytes);
     } catch (error) {
-      throw new ConnectError(`parse binary: ${String(error)}`, Code.Internal);
+      throw new ConnectError(`parse binary: ${messageOf(error)}`, Code.InvalidArgument);
     }
   };
 }

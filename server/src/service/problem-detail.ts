@@ -1,6 +1,7 @@
 import { Code, ConnectError } from "@connectrpc/connect";
 import { readAllBytes, type UniversalServerResponse } from "@connectrpc/connect/protocol";
 import {
+  codeToHttpStatus,
   contentTypeUnaryJson,
   errorFromJsonBytes,
   errorToJsonBytes,
@@ -28,9 +29,9 @@ export async function withProblem(answer: UniversalServerResponse): Promise<Univ
   if (type.startsWith("application/grpc-web")) return { ...answer, body: withWebTrailers(body) };
   // An error that was compressed is long, and explains itself.
   if (status === 200 || type !== contentTypeUnaryJson || header.has("content-encoding")) return answer;
-  const bytes = addToJson(await readAllBytes(body, LIMITS.frameBytes));
-  header.set("content-length", String(bytes.length));
-  return { ...answer, body: chunk(bytes) };
+  const told = addToJson(await readAllBytes(body, LIMITS.frameBytes));
+  header.set("content-length", String(told.bytes.length));
+  return { ...answer, status: told.status ?? status, body: chunk(told.bytes) };
 }
 
 /** Whether there was an error that lacked one. */
@@ -41,11 +42,13 @@ function addToTrailers(trailers: Headers): boolean {
   return true;
 }
 
-function addToJson(bytes: Uint8Array): Uint8Array {
+/** The status is that of the error, where there is one that lacked its problem. */
+function addToJson(bytes: Uint8Array): { readonly bytes: Uint8Array; readonly status?: number } {
   const unreadable = new ConnectError("unreadable", Code.Unknown);
   const error = errorFromJsonBytes(bytes, undefined, unreadable);
-  if (error === unreadable || error.details.length > 0) return bytes;
-  return errorToJsonBytes(toConnectError(error), undefined);
+  if (error === unreadable || error.details.length > 0) return { bytes };
+  const told = toConnectError(error);
+  return { bytes: errorToJsonBytes(told, undefined), status: codeToHttpStatus(told.code) };
 }
 
 async function* withWebTrailers(body: Bytes): AsyncGenerator<Uint8Array> {

@@ -19,8 +19,10 @@ import type { UniversalServerRequest } from "@connectrpc/connect/protocol";
 import { TrunklineError } from "../core/error.js";
 import { AnonymousLoad } from "./anonymous-load.js";
 import { admissionKey, type Admission } from "./auth.js";
+import { withClearCut } from "./clear-body.js";
 import { refusePath, withWords } from "./empty-answer.js";
 import { toTrunklineError } from "./error-map.js";
+import { dropFarDeadline } from "./far-deadline.js";
 import type { Gate } from "./gate.js";
 import type { GrpcStream } from "./grpc-stream.js";
 import { isGone, type RequestHandler } from "./listener-handler.js";
@@ -113,8 +115,9 @@ function universalRequest(
   admission: Admission,
 ): UniversalServerRequest {
   const universal = universalRequestFromNodeRequest(request, response, undefined, valuesOf(admission));
-  if (!(request instanceof IncomingMessage)) return universal;
-  return { ...universal, body: request.iterator({ destroyOnReturn: false }) };
+  dropFarDeadline(universal.header);
+  const body = request instanceof IncomingMessage ? request.iterator({ destroyOnReturn: false }) : request;
+  return { ...universal, body: withClearCut(body) };
 }
 
 type Answer = Parameters<typeof universalResponseToNodeResponse>[0];

@@ -1,3 +1,4 @@
+import type { Scope } from "../core/scope.js";
 import type { Exchange } from "../exchange/exchange.js";
 import type { RunRecord } from "../store/runs.js";
 import { toolsSeen } from "../store/sessions.js";
@@ -23,15 +24,23 @@ export class SeenTools {
   }
 
   /**
-   * Whether a worker for the tool was heard in the last 5 minutes; at once where this node serves the tool, or
-   * has asked in the last 10 s. Never rejects: a question that cannot be answered counts as yes.
+   * Whether a worker that may take the run's calls of the tool was heard in the last 5 minutes; at once where this node
+   * serves the tool, or has asked in the last 10 s. Never rejects: a question that cannot be answered counts as yes.
    */
   isSeen({ projectId, id: runId, namespace, toolset }: RunRecord, tool: string): boolean | Promise<boolean> {
     if (this.#exchange.dispatch.isServed({ projectId, runId, namespace, tool }, toolset)) return true;
-    const key = `${String(projectId)}:${tool}`;
+    // Most workers are the whole project's: one question for all its runs.
+    const ofProject = this.#ask({ projectId, namespace: null }, tool);
+    if (ofProject === true) return true;
+    const ofRun = (): boolean | Promise<boolean> => this.#ask({ projectId, namespace, runId }, tool);
+    return ofProject === false ? ofRun() : ofProject.then((seen) => seen || ofRun());
+  }
+
+  #ask(scope: Scope, tool: string): boolean | Promise<boolean> {
+    const key = JSON.stringify([scope, tool]);
     const known = this.#tools.get(key);
     if (known !== undefined && performance.now() - known.askedAt < FRESH_MS) return known.answer;
-    const answer = toolsSeen(this.#exchange.db, projectId, [tool], SEEN_WITHIN_MS).then(
+    const answer = toolsSeen(this.#exchange.db, scope, [tool], SEEN_WITHIN_MS).then(
       (tools) => tools.includes(tool),
       () => true,
     );

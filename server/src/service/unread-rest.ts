@@ -28,31 +28,37 @@ export function boundRest(request: Request, response: Response, restMs: number):
 }
 
 function closeAfterAnswer(request: Request, stream: ServerHttp2Stream): void {
-  stream.once("finish", () => {
+  // A reset before that would take the trailers along.
+  stream.once("wantTrailers", () => {
     if (request.complete) return;
-    const cutUnlessEnded = (): void => {
+    const closeUnlessEnded = (): void => {
       if (!request.complete) stream.close(constants.NGHTTP2_NO_ERROR);
     };
-    // Not at once: a reset that overtakes the trailers in the client's own reading takes the answer with it. And a
-    // process that stood still runs its timers before it reads what came meanwhile.
-    const timer = setTimeout(() => setImmediate(cutUnlessEnded), LINGER_MS);
+    // Nor at once: one that overtakes the trailers in the client's own reading takes the answer with it. And a process
+    // that stood still runs its timers before it reads what came meanwhile.
+    const timer = setTimeout(() => setImmediate(closeUnlessEnded), LINGER_MS);
     stream.once("close", () => clearTimeout(timer));
-    // Unread, the end of a client's half would never be seen, and one that has ended it would be reset as well.
+    // What is not read stops its sender by the window.
+    dropUpTo(REST_BYTES, request, () => request.pause());
   });
 }
 
 function dropRest(request: IncomingMessage, restMs: number): void {
   const { socket } = request;
-  let left = REST_BYTES;
   const cut = (): void => {
     socket.destroy();
   };
   const late = setTimeout(cut, restMs);
   // A request that somebody has read of is not taken over by Node.
   request.read(0);
+  dropUpTo(REST_BYTES, request, cut);
+  request.once("close", () => clearTimeout(late));
+}
+
+function dropUpTo(bytes: number, request: Request, tooMuch: () => void): void {
+  let left = bytes;
   request.on("data", ({ length }: Buffer) => {
     left -= length;
-    if (left < 0) cut();
+    if (left < 0) tooMuch();
   });
-  request.once("close", () => clearTimeout(late));
 }

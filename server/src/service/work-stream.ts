@@ -40,11 +40,6 @@ const PROBLEM_BYTES = 256;
 const GOAWAY_BYTES = 64;
 /** What may wait for a worker to read before no more claims are made for it, whatever its credit. */
 const UNREAD_BYTES = 4 * 1024 * 1024;
-/**
- * What may wait for a worker to read of answers to what it says: credit bounds its claims, and nothing bounds ids that
- * it makes up.
- */
-const UNREAD_REPLY_BYTES = 16 * 1024 * 1024;
 /** The part of its deadline for which a goaway waits for claims that are being written. */
 const LAST_CLAIMS_PART = 0.75;
 
@@ -199,13 +194,10 @@ export class WorkStream implements WorkSink, EndableStream {
   #reply(bytes: number, put: (frame: WorkResponse) => void): void {
     this.#add(bytes, put);
     this.#unreadReplies += bytes;
-    if (this.#unreadReplies <= UNREAD_REPLY_BYTES) return;
-    this.end(
-      new TrunklineError(
-        "UNAVAILABLE",
-        `${this.#unreadReplies} bytes of replies are unread; allowed are at most ${UNREAD_REPLY_BYTES}`,
-      ),
-    );
+    const max = LIMITS.workReplyBytes;
+    if (this.#unreadReplies <= max) return;
+    const message = `${this.#unreadReplies} bytes of replies are unread; allowed are at most ${max}`;
+    this.end(new TrunklineError("UNAVAILABLE", message));
   }
 
   async #read(requests: AsyncIterable<WorkRequest>): Promise<void> {

@@ -1,3 +1,4 @@
+import type { Scope } from "../core/scope.js";
 import { numberArray, textArray } from "./array-parameter.js";
 import type { Database } from "./database.js";
 import { isAlive, raiseFloor } from "./nodes.js";
@@ -114,18 +115,22 @@ const SEEN = statement(
   `SELECT t.tool FROM unnest($2::text[]) AS t (tool)
   WHERE EXISTS (
     SELECT FROM sessions s
-    WHERE s.project_id = $1 AND t.tool = ANY (s.tools)
+    WHERE s.project_id = $1 AND s.namespace IN ('', $4) AND s.run_id IN ('', $5) AND t.tool = ANY (s.tools)
       AND s.last_heard_at > now() - $3::bigint * interval '1 millisecond'
   )`,
 );
 
-/** Which of these tools some worker served within that time. */
+/**
+ * Which of these tools some worker served within that time: one of the whole project's, or of the scope's end user or
+ * run, where it has one.
+ */
 export async function toolsSeen(
   db: Database,
-  projectId: number,
+  { projectId, namespace, runId = "" }: Scope,
   tools: readonly string[],
   withinMs: number,
 ): Promise<string[]> {
-  const rows = await db.query<{ readonly tool: string }>(SEEN, [projectId, textArray(tools), withinMs]);
+  const values = [projectId, textArray(tools), withinMs, namespace ?? "", runId];
+  const rows = await db.query<{ readonly tool: string }>(SEEN, values);
   return rows.map(({ tool }) => tool);
 }

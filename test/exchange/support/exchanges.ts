@@ -29,8 +29,8 @@ export interface ExchangeOptions {
   readonly maxConnections?: number;
   /** Default: it does not. */
   readonly hearsHints?: () => boolean;
-  /** Told of each statement that it sends, outside of transactions. */
-  readonly onStatement?: (name: string) => void;
+  /** Told of each statement before it is sent, outside of transactions; it may hold it up. */
+  readonly onStatement?: (name: string) => void | Promise<void>;
 }
 
 /** A node's working memory, with what it reported. */
@@ -69,11 +69,13 @@ export function useExchanges() {
   };
 }
 
-function observed(db: Database, onStatement: (name: string) => void): Database {
+function observed(db: Database, onStatement: (name: string) => void | Promise<void>): Database {
   return {
     query: (statement, values) => {
-      onStatement(statement.name);
-      return db.query(statement, values);
+      const held = onStatement(statement.name);
+      return held instanceof Promise
+        ? held.then(() => db.query(statement, values))
+        : db.query(statement, values);
     },
     transaction: (work) => db.transaction(work),
     close: () => db.close(),

@@ -29,6 +29,34 @@ const SELDOM = {
   problem: 0,
   project: 0.02,
 };
+/** What nothing comes of without. */
+const NEEDED = new Set([
+  ...[
+    "session_id",
+    "nonce",
+    "tools",
+    "tool",
+    "spec",
+    "call",
+    "call_id",
+    "claim_id",
+    "key_id",
+    "token_id",
+    "settlement",
+  ],
+  ...[
+    "run_id",
+    "deferral",
+    "failure",
+    "outcome",
+    "result_json",
+    "id",
+    "name",
+    "input_json",
+    "token",
+    "slots",
+  ],
+]);
 /** What makes a request wait. */
 const WAITS = new Set(["wait", "timeout"]);
 /** Whole numbers that make sense, for fields that have others than small ones. */
@@ -85,6 +113,7 @@ export class Filler {
 
   /** @param {DescField} field */
   #chanceOf(field) {
+    if (NEEDED.has(field.name)) return 1 - this.#hostility / 4;
     const seldom = /** @type {Record<string, number | undefined>} */ (SELDOM)[field.name];
     return seldom === undefined ? 0.85 : Math.max(seldom, this.#hostility);
   }
@@ -124,7 +153,7 @@ export class Filler {
       return isHostile ? wholeNumber(random) : BigInt(random.pick(field.enum.values).number);
     switch (field.scalar) {
       case ScalarType.STRING:
-        if (isHostile && random.chance(0.1)) return brokenText(random);
+        if (isHostile && random.chance(0.02)) return brokenText(random);
         return this.#known.text(random, slotOf(field), this.#hostility);
       case ScalarType.BOOL:
         return random.chance(0.5);

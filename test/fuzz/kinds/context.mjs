@@ -55,6 +55,8 @@ export const WAITING = new Set([
 
 /** For an answer that may take its time. */
 export const LITTLE_MS = 300;
+/** In which a stream that goes on says something, as it does in every heartbeat interval. */
+export const BEATS_MS = 3_000;
 
 /**
  * Makes one and the same input from two places alike.

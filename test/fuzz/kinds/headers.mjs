@@ -116,9 +116,12 @@ export const http1Heads = {
     const read = readHttp1(talk.body);
     talk.destroy();
     if (!isOver) return { code: "hang", text: request.path };
-    if (read === undefined) return { code: talk.bytes === 0 ? "closed" : "cut by the server" };
-    const { status, head, body = Buffer.alloc(0) } = read;
-    return readAnswer({ status, head, body });
+    // A request that ends before its body does gets no answer, though it may be told to go on.
+    if (read === undefined) return { code: "closed" };
+    const { status, head, trailers, body = Buffer.alloc(0) } = read;
+    // It has the length of a body that it has not.
+    if (request.method === "HEAD") return { code: `http ${status}` };
+    return readAnswer({ status, head, trailers, body });
   },
 };
 

@@ -80,7 +80,7 @@ async function askHttp1({ port, patienceMs }, { path, method = "POST", headers, 
   talk.destroy();
   if (!isOver) return { answer: { code: waits ? "still waiting" : "hang" }, ...none };
   if (read === undefined) return { answer: { code: talk.isReset ? "closed (reset)" : "closed" }, ...none };
-  const { status, head, body: answered = Buffer.alloc(0), isWhole } = read;
+  const { status, head, trailers, body: answered = Buffer.alloc(0), isWhole } = read;
   if (!isWhole) return { answer: { code: "cut by the server" }, ...none };
-  return { answer: readAnswer({ status, head, body: answered }), head, body: answered };
+  return { answer: readAnswer({ status, head, trailers, body: answered }), head, body: answered };
 }

@@ -9,7 +9,7 @@ import { Filler } from "../input/message.mjs";
 import { anyHeader } from "../input/headers.mjs";
 import { envelope, envelopes, readAnswer } from "../wire/answer.mjs";
 import { Http2Talk } from "../wire/http2-client.mjs";
-import { LITTLE_MS, METHODS, pathOf } from "./context.mjs";
+import { BEATS_MS, LITTLE_MS, METHODS, pathOf } from "./context.mjs";
 
 /** @typedef {import("./context.mjs").Context} Context */
 /** @typedef {import("./context.mjs").Kind} Kind */
@@ -21,7 +21,7 @@ import { LITTLE_MS, METHODS, pathOf } from "./context.mjs";
 const MOST_FRAMES = 10;
 /** Between two frames, for the server to say something that the next one can be about. */
 const BREATH_MS = 20;
-/** A stream that goes on after its client has said all is watched for so long as a whole answer now and then only. */
+/** How many of the streams that go on after their clients have said all are watched for longer. */
 const WATCHED = 0.03;
 const RESETS = [
   ...[constants.NGHTTP2_NO_ERROR, constants.NGHTTP2_CANCEL, constants.NGHTTP2_INTERNAL_ERROR],
@@ -71,26 +71,25 @@ async function converse(context, random, method) {
   const sent = await sendFrames(context, random, method, carriage, talk);
   if (sent.isCut) return { code: "cut by us", inputs: sent.frames };
   talk.end();
-  const ends = method === work;
-  const waitMs = ends || random.chance(WATCHED) ? context.patienceMs : LITTLE_MS;
-  const before = talk.bytes;
-  const isOver = await talk.until(() => talk.isClosed, waitMs);
-  return {
-    ...endOf(talk, isOver, !ends && (waitMs === LITTLE_MS || talk.bytes > before || method !== drive)),
-    inputs: sent.frames,
-  };
+  return { ...(await endOf(context, random, method, talk)), inputs: sent.frames };
 }
 
 /**
+ * @param {Context} context
+ * @param {Random} random
+ * @param {DescMethod} method
  * @param {Http2Talk} talk
- * @param {boolean} isOver
- * @param {boolean} mayGoOn
- * @returns {Answer}
+ * @returns {Promise<Answer>}
  */
-function endOf(talk, isOver, mayGoOn) {
+async function endOf({ patienceMs }, random, method, talk) {
+  // A worker that has said all has no more to wait for; a harness waits for its calls, and hears of it.
+  const ends = method === work;
+  const isWatched = method === drive && random.chance(WATCHED);
+  const before = talk.bytes;
+  const isOver = await talk.until(() => talk.isClosed, ends ? patienceMs : isWatched ? BEATS_MS : LITTLE_MS);
   if (!isOver) {
     talk.reset(constants.NGHTTP2_CANCEL);
-    return { code: mayGoOn ? "goes on" : "hang" };
+    return { code: ends || (isWatched && talk.bytes === before) ? "hang" : "goes on" };
   }
   const { head, trailers, body } = talk;
   if (!talk.isAnswered) return { code: `closed (${talk.rstCode})` };
@@ -127,7 +126,7 @@ function headersOf({ port, credentials }, random, method, { type, isGrpc, encodi
     ":authority": `127.0.0.1:${port}`,
     "content-type": type,
     ...(isGrpc && { te: "trailers" }),
-    ...Object.fromEntries(credentials.header(random)),
+    ...Object.fromEntries(credentials.header(random, method === work ? "worker" : "harness")),
   };
   if (encoding !== "") headers[isGrpc ? "grpc-encoding" : "connect-content-encoding"] = encoding;
   if (random.chance(0.05)) {
@@ -222,6 +221,7 @@ function learnFrom({ known }, talk, { output }, { json }) {
     rest = Buffer.concat([rest, chunk]);
     for (const { flags, payload } of envelopes(rest)) {
       rest = rest.subarray(5 + payload.length);
+      // Others are compressed, or an end.
       if (flags === 0) known.learn(output, fromBinary(output, payload));
     }
   };

@@ -81,6 +81,8 @@ async function send(context, random, method, json, message) {
   const cut = random.chance(0.03) ? { cutAfter: random.int(0, body.length) } : {};
   const waits = WAITING.has(method.name);
   const sent = await ask(context, { path: pathOf(method), headers, body, http1, waits, ...cut });
+  if (sent.answer.code === "hang")
+    return { code: "hang", text: `${pathOf(method)} ${protocol} ${String(http1)}` };
   if (sent.answer.code === "ok") learn(context, method, json, protocol === "connect", sent.body);
   return sent.answer;
 }
@@ -122,6 +124,10 @@ function framed(random, bytes, isCompressed) {
 function learn({ known }, { output }, json, isBare, body) {
   const bytes = isBare ? body : envelopes(body)[0]?.payload;
   if (bytes === undefined) return;
-  const message = json ? fromJson(output, JSON.parse(bytes.toString())) : fromBinary(output, bytes);
-  known.learn(output, message);
+  try {
+    const message = json ? fromJson(output, JSON.parse(bytes.toString())) : fromBinary(output, bytes);
+    known.learn(output, message);
+  } catch {
+    // It is compressed, as a header had asked for.
+  }
 }

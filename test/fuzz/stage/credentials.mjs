@@ -14,6 +14,7 @@ const PROJECT = "the fuzz run's own";
 /** Good and bad ones. */
 export class Credentials {
   #good;
+  #able;
   #bad;
   #own;
   /** For the probe: with the scopes `worker` and `harness`, in the fuzz run's own project. */
@@ -21,12 +22,14 @@ export class Credentials {
 
   /**
    * @param {readonly string[]} good
+   * @param {{ worker: readonly string[], harness: readonly string[] }} able
    * @param {readonly string[]} bad
    * @param {ReadonlySet<string>} own
    * @param {string} ownKey
    */
-  constructor(good, bad, own, ownKey) {
+  constructor(good, able, bad, own, ownKey) {
     this.#good = good;
+    this.#able = able;
     this.#bad = bad;
     this.#own = own;
     this.ownKey = ownKey;
@@ -85,7 +88,10 @@ export class Credentials {
       token.token,
     ];
     const ids = [all, worker, harness, admin, own, token].map(({ id }) => id);
-    return new Credentials(good, [revoked.key, expired.token], new Set([...ids, PROJECT]), own.key);
+    const both = [all.key, all.key, own.key, token.token];
+    const able = { worker: [worker.key, ...both], harness: [harness.key, ...both] };
+    const bad = [revoked.key, expired.token];
+    return new Credentials(good, able, bad, new Set([...ids, PROJECT]), own.key);
   }
 
   /** Whether no input is to name it. */
@@ -100,10 +106,13 @@ export class Credentials {
    * The header of a request: mostly one that lets it in.
    *
    * @param {Random} random
+   * @param {"worker" | "harness"} [right] What the request needs: mostly it has it.
    * @returns {[name: string, value: string][]}
    */
-  header(random) {
+  header(random, right) {
     const roll = random.next();
+    if (right !== undefined && roll < 0.8)
+      return [["authorization", `Bearer ${random.pick(this.#able[right])}`]];
     if (roll < 0.9) return [["authorization", `Bearer ${random.pick(this.#good)}`]];
     if (roll < 0.93) return [];
     return [["authorization", this.hostile(random)]];

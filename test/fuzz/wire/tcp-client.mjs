@@ -98,20 +98,32 @@ export class TcpTalk {
 export function readHttp1(bytes) {
   const end = bytes.indexOf("\r\n\r\n");
   if (end < 0) return undefined;
+  // "100 Continue" is no answer yet.
+  if (/^HTTP\/1\.1 1/.test(bytes.subarray(0, 10).toString("latin1")))
+    return readHttp1(bytes.subarray(end + 4));
   const [start = "", ...lines] = bytes.subarray(0, end).toString("latin1").split("\r\n");
   const [, status] = /^HTTP\/1\.[01] (\d{3})/.exec(start) ?? [];
   if (status === undefined) return undefined;
-  /** @type {Record<string, string>} */
-  const head = {};
-  for (const line of lines) {
-    const at = line.indexOf(":");
-    head[line.slice(0, at).toLowerCase()] = line.slice(at + 1).trim();
-  }
+  const head = headOf(lines);
   const rest = bytes.subarray(end + 4);
   const length = head["content-length"];
   const chunked = head["transfer-encoding"] === "chunked";
   const body = chunked ? unchunked(rest) : length !== undefined ? whole(rest, Number(length)) : rest;
-  return { status: Number(status), head, body, isWhole: body !== undefined };
+  const trailers = chunked
+    ? headOf(rest.toString("latin1").split("\r\n0\r\n").at(-1)?.split("\r\n") ?? [])
+    : {};
+  return { status: Number(status), head, trailers, body, isWhole: body !== undefined };
+}
+
+/** @param {readonly string[]} lines */
+function headOf(lines) {
+  /** @type {Record<string, string>} */
+  const head = {};
+  for (const line of lines) {
+    const at = line.indexOf(":");
+    if (at > 0) head[line.slice(0, at).toLowerCase()] = line.slice(at + 1).trim();
+  }
+  return head;
 }
 
 /**

@@ -25,7 +25,9 @@ export const isStream = ({ method }: Case): boolean => method.methodKind !== "un
 
 /** The ways in which a case can be carried, those of people first. */
 export function carriersOf(of: Case): readonly Carrier[] {
-  return isStream(of) ? ["connect+json", "grpc", "connect+proto", "grpc-web"] : ["json", "proto", "grpc", "grpc-web"];
+  return isStream(of)
+    ? ["connect+json", "grpc", "connect+proto", "grpc-web"]
+    : ["json", "proto", "grpc", "grpc-web"];
 }
 
 /** Sends a request, and reads the answer. */

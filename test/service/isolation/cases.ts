@@ -39,7 +39,11 @@ const WORKER = casesOf(WorkerService, {
   answerCalls: [
     {
       for: "worker",
-      send: (target) => ({ ...sender(target), claims: [held(target)], answers: [{ ...held(target), outcome }] }),
+      send: (target) => ({
+        ...sender(target),
+        claims: [held(target)],
+        answers: [{ ...held(target), outcome }],
+      }),
       refused: ["NOT_FOUND"],
     },
   ],
@@ -111,8 +115,16 @@ const CALL = casesOf(CallService, {
     },
   ],
   waitCalls: [
-    { for: "harness", send: (target) => ({ calls: [byId(target).call], timeout: NOW }), refused: ["NOT_FOUND"] },
-    { for: "harness", send: (target) => ({ calls: [byKey(target).call], timeout: NOW }), refused: ["NOT_FOUND"] },
+    {
+      for: "harness",
+      send: (target) => ({ calls: [byId(target).call], timeout: NOW }),
+      refused: ["NOT_FOUND"],
+    },
+    {
+      for: "harness",
+      send: (target) => ({ calls: [byKey(target).call], timeout: NOW }),
+      refused: ["NOT_FOUND"],
+    },
     {
       for: "harness",
       send: ({ runId, key, callId }) => ({ calls: [{ runId, key }, { callId }], timeout: NOW }),
@@ -129,7 +141,11 @@ const CALL = casesOf(CallService, {
     { for: "harness", send: ({ namespace }) => ({ namespace, payloads: true }), refused: [] },
     { for: "harness", send: ({ label }) => ({ labels: { label } }), refused: [] },
     { for: "harness", send: () => ({ turn: 3, tool: "asked", payloads: true }), refused: [] },
-    { for: "harness", send: ({ pages }) => ({ pageSize: 1, pageToken: pages.calls }), refused: ["INVALID_FIELD"] },
+    {
+      for: "harness",
+      send: ({ pages }) => ({ pageSize: 1, pageToken: pages.calls }),
+      refused: ["INVALID_FIELD"],
+    },
   ],
   cancelCall: [
     { for: "harness", send: byId, refused: ["NOT_FOUND"] },
@@ -176,7 +192,11 @@ const RUN = casesOf(RunService, {
   listRuns: [
     { for: "harness", send: ({ namespace }) => ({ namespace }), refused: [] },
     { for: "harness", send: ({ label }) => ({ labels: { label } }), refused: [] },
-    { for: "harness", send: ({ pages }) => ({ pageSize: 1, pageToken: pages.runs }), refused: ["INVALID_FIELD"] },
+    {
+      for: "harness",
+      send: ({ pages }) => ({ pageSize: 1, pageToken: pages.runs }),
+      refused: ["INVALID_FIELD"],
+    },
   ],
   createRun: [
     {
@@ -188,19 +208,34 @@ const RUN = casesOf(RunService, {
     },
   ],
   endRun: [{ for: "harness", send: ({ runId }) => ({ runId }), refused: ["NOT_FOUND"] }],
-  watchRun: [{ for: "harness", send: ({ runId }) => ({ runId }), refused: ["UNIMPLEMENTED"] }],
+  watchRun: [{ for: "harness", send: ({ runId }) => ({ runId }), refused: ["NOT_FOUND"], endless: true }],
 });
 
 const TOOLSET = casesOf(ToolsetService, {
   getToolset: [
     { for: "harness", send: ({ toolset: id }) => ({ id }), refused: ["NOT_FOUND"], ofProject: true },
-    { for: "harness", send: ({ toolset: id }) => ({ id, version: 1 }), refused: ["NOT_FOUND"], ofProject: true },
+    {
+      for: "harness",
+      send: ({ toolset: id }) => ({ id, version: 1 }),
+      refused: ["NOT_FOUND"],
+      ofProject: true,
+    },
   ],
   listToolsets: [
-    { for: "harness", send: ({ pages }) => ({ pageToken: pages.toolsets }), refused: ["INVALID_FIELD"], ofProject: true },
+    {
+      for: "harness",
+      send: ({ pages }) => ({ pageToken: pages.toolsets }),
+      refused: ["INVALID_FIELD"],
+      ofProject: true,
+    },
   ],
   deleteToolset: [
-    { for: "project's harness", send: ({ toolset: id }) => ({ id }), refused: ["NOT_FOUND"], ofProject: true },
+    {
+      for: "project's harness",
+      send: ({ toolset: id }) => ({ id }),
+      refused: ["NOT_FOUND"],
+      ofProject: true,
+    },
   ],
   putToolset: [
     {

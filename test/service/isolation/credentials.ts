@@ -39,7 +39,10 @@ async function signerOf(pool: pg.Pool, project: string): Promise<Signer> {
 }
 
 /** A token of the end user with all that one may have, as its server would sign it. */
-function signed({ kid, secret }: Signer, options: { readonly alg?: string; readonly expiresAt?: number } = {}) {
+function signed(
+  { kid, secret }: Signer,
+  options: { readonly alg?: string; readonly expiresAt?: number } = {},
+) {
   return new SignJWT({ scope: "worker harness admin" })
     .setProtectedHeader({ alg: options.alg ?? "HS256", typ: "JWT", kid })
     .setIssuer("trunkline")
@@ -62,8 +65,7 @@ const withOtherEnd = (text: string): string => text.slice(0, -1) + (/[A-Da-d]$/.
 export async function badCredentials(url: string, rootKey: string, pool: pg.Pool): Promise<Credential[]> {
   const root = clientsOf(url, rootKey).admin;
   const newKey = () => root.createKey({ name: "gone", scopes: ALL_SCOPES, project: VICTIM });
-  const newToken = () =>
-    root.createToken({ namespace: ADA, scopes: [WORKER, HARNESS], project: VICTIM });
+  const newToken = () => root.createToken({ namespace: ADA, scopes: [WORKER, HARNESS], project: VICTIM });
   const replaced = await newToken();
   await root.rotateSigningKey({ project: VICTIM });
   const [revoked, rotated, good] = [await newKey(), await newKey(), await newKey()];
@@ -81,7 +83,10 @@ export async function badCredentials(url: string, rootKey: string, pool: pg.Pool
     "a key's old secret": rotated.secret,
     "a key with another last character": withOtherEnd(good.secret),
     "a key with a character more": `${good.secret}A`,
-    "a key with the secret of another project's": good.secret.replace(secretOf(good.secret), secretOf(others.secret)),
+    "a key with the secret of another project's": good.secret.replace(
+      secretOf(good.secret),
+      secretOf(others.secret),
+    ),
     "the root key with a character more": `${rootKey}x`,
     "the root key but for a character": rootKey.slice(0, -1),
     "an expired token": await signed(victim, { expiresAt: Math.floor(Date.now() / 1_000) - 5 }),
@@ -92,7 +97,10 @@ export async function badCredentials(url: string, rootKey: string, pool: pg.Pool
     "a token with no signature": `${encoded({ alg: "none", typ: "JWT", kid: victim.kid })}.${payload}.`,
     "a token that names another project's key": [theirs[0], payload, signature].join("."),
     "another project's token that names the victim's key": [head, theirs[1], theirs[2]].join("."),
-    "a token signed by another project in the name of the victim": await signed({ ...other, kid: victim.kid }),
+    "a token signed by another project in the name of the victim": await signed({
+      ...other,
+      kid: victim.kid,
+    }),
     "a token of another algorithm": await signed(victim, { alg: "HS512" }),
     "a token without a key's name": `${encoded({ alg: "HS256" })}.${payload}.${signature}`,
   };
@@ -158,7 +166,14 @@ function makers(root: ReturnType<typeof clientsOf>["admin"], project: string) {
     bound: { readonly namespace: string; readonly runId?: string },
   ): Promise<GoodCredential> => {
     const made = await root.createToken({ ...bound, scopes, project });
-    return { name, header: `Bearer ${made.token}`, kind: "token", scopes, of, ofRun: bound.runId !== undefined };
+    return {
+      name,
+      header: `Bearer ${made.token}`,
+      kind: "token",
+      scopes,
+      of,
+      ofRun: bound.runId !== undefined,
+    };
   };
   return [key, token] as const;
 }

@@ -1,8 +1,19 @@
 import { KeyScope } from "@trunkline/proto/admin";
+import { Health } from "@trunkline/proto/health";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { ACCESS_RULES } from "../../../server/src/service/access-rules.js";
 import { useNode } from "../node.js";
-import { ask, carriersOf, distinct, isFor, isStream, nameOf, textOf, type Answered, type Cell } from "./answers.js";
+import {
+  ask,
+  carriersOf,
+  distinct,
+  isFor,
+  isStream,
+  nameOf,
+  textOf,
+  type Answered,
+  type Cell,
+} from "./answers.js";
 import type { Case } from "./case.js";
 import { CASES } from "./cases.js";
 import { contentsOf, type Row } from "./contents.js";
@@ -45,7 +56,7 @@ beforeAll(async () => {
 });
 afterAll(async () => {
   for (const wire of wires) wire.close();
-  await victim?.worker.close();
+  await victim.worker.close();
 });
 
 /** All answers; to what must not cross each other, one after the other. */
@@ -66,11 +77,18 @@ async function answersTo(cells: readonly Cell[]): Promise<Answered[]> {
 }
 
 /** A case with one credential: of all targets by the carrier that people use, of two by the others. */
-function cellsOf(of: Case, credential: Credential, all: readonly Target[], carriers = carriersOf(of)): Cell[] {
+function cellsOf(
+  of: Case,
+  credential: Credential,
+  all: readonly Target[],
+  carriers = carriersOf(of),
+): Cell[] {
   const two = all.length > 2 ? [all.at(0)!, all.at(-1)!] : all;
   return carriers
     .filter((carrier) => of.makes !== true || carrier === "json")
-    .flatMap((carrier, index) => (index === 0 ? all : two).map((target) => ({ of, carrier, credential, target })));
+    .flatMap((carrier, index) =>
+      (index === 0 ? all : two).map((target) => ({ of, carrier, credential, target })),
+    );
 }
 
 /** Bad credentials are told apart before it matters what carries them: some of them take all ways. */
@@ -100,7 +118,9 @@ function faultsOf(
     if (leaked.length > 0) faults.push(`${nameOf(answer)} has ${leaked.join(", ")}: ${words}`);
     const isReadable = carrier === carriersOf(of)[0];
     if (isReadable && reasons.join() !== [...expected(answer)].sort().join()) {
-      faults.push(`${nameOf(answer)} has the reasons ${reasons.join()}, not ${expected(answer).join()}: ${words}`);
+      faults.push(
+        `${nameOf(answer)} has the reasons ${reasons.join()}, not ${expected(answer).join()}: ${words}`,
+      );
     }
     const key = [kindOf(answer), carrier, credential.name].join();
     const other = first.get(key) ?? answer;
@@ -123,15 +143,26 @@ test("every RPC of the server has its case here, and no other", () => {
 describe("B16, I7: what is somebody else's", () => {
   test("is out of reach for who has no credential that is good, whatever the RPC, carrier and id", async () => {
     const before = await contentsOf(it.database.pool());
-    const methods = [...new Map(CASES.map((of) => [of.method, of])).values()].filter((of) => !of.endless);
+    const methods = [...new Map(CASES.map((of) => [of.method, of])).values()];
     const cells = methods.flatMap((of, index) =>
       bad.flatMap((credential) =>
-        cellsOf(of, credential, [index % 2 === 0 ? victim.targets[1]! : targets.at(-1)!], waysOf(of, credential)),
+        cellsOf(
+          of,
+          credential,
+          [index % 2 === 0 ? victim.targets[1]! : targets.at(-1)!],
+          waysOf(of, credential),
+        ),
       ),
     );
     const answers = await answersTo(cells);
     const [open, closed] = [answers.filter(isOpen), answers.filter((answer) => !isOpen(answer))];
-    expect(faultsOf(closed, () => ["UNAUTHENTICATED"], ({ of }) => isStream(of))).toEqual([]);
+    expect(
+      faultsOf(
+        closed,
+        () => ["UNAUTHENTICATED"],
+        ({ of }) => isStream(of),
+      ),
+    ).toEqual([]);
     expect(faultsOf(open, ({ of }) => of.refused)).toEqual([]);
     expect(await contentsOf(it.database.pool())).toEqual(before);
   });
@@ -141,7 +172,9 @@ describe("B16, I7: what is somebody else's", () => {
     const cells = CASES.flatMap((of) =>
       narrow
         .filter((credential) => !isFor(of, credential, SCOPES))
-        .flatMap((credential) => cellsOf(of, credential, distinct(of, [victim.targets[1]!, targets.at(-1)!]))),
+        .flatMap((credential) =>
+          cellsOf(of, credential, distinct(of, [victim.targets[1]!, targets.at(-1)!])),
+        ),
     );
     const answers = await answersTo(cells);
     expect(faultsOf(answers, () => ["PERMISSION_DENIED"])).toEqual([]);
@@ -200,12 +233,41 @@ describe("B16, I7: the plain settle route", () => {
   });
 });
 
+test("what was refused is what the victim gets, or is at least found", async () => {
+  const own = { ...victim.targets[1]!, task: victim.task };
+  const lost: string[] = [];
+  const credential = (of: Case): Credential => {
+    // A project is named by the root key alone.
+    const byRoot = of.for === "root" || (of.refused[0] === "PERMISSION_DENIED" && of.for !== "worker");
+    return {
+      name: byRoot ? "the root key" : "the victim's key",
+      header: `Bearer ${byRoot ? ROOT : victim.key}`,
+    };
+  };
+  for (const of of CASES.filter(({ makes, ...each }) => makes !== true && isAboutSomething(each))) {
+    const carrier = carriersOf(of)[0]!;
+    const refused = await ask(wires[0]!, { of, carrier, credential: foreign[0]!, target: random(own) });
+    const answer = await ask(wires[0]!, { of, carrier, credential: credential(of), target: own });
+    if (answer.words === refused.words || answer.reasons.includes("NOT_FOUND"))
+      lost.push(`${nameOf(answer)}: ${answer.words}`);
+  }
+  expect(lost).toEqual([]);
+});
+
+/** Whether a request of a case names anything of anybody's. */
+function isAboutSomething({ for: audience, refused, method }: Omit<Case, "makes">): boolean {
+  if (refused.includes("UNIMPLEMENTED") || audience === "caller") return false;
+  return method.parent !== Health;
+}
+
 /** What is the victim's. */
 function ownedBy({ access_state: _, projects, ...tables }: Record<string, Row[]>): Record<string, unknown> {
   const id = projects?.find(({ name }) => name === VICTIM)?.["id"];
   const owned = Object.entries(tables).map(([name, rows]) => [
     name,
-    rows.filter((row) => row["project_id"] === id && row["namespace"] !== EVE && row["run_id"] !== victim.otherRunId),
+    rows.filter(
+      (row) => row["project_id"] === id && row["namespace"] !== EVE && row["run_id"] !== victim.otherRunId,
+    ),
   ]);
   return Object.fromEntries(owned) as Record<string, unknown>;
 }

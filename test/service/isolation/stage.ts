@@ -26,7 +26,11 @@ export const ALL_SCOPES = [WORKER, HARNESS, ADMIN];
 
 /** Clients of all services that show a credential. */
 export function clientsOf(url: string, credential: string) {
-  const transport = createConnectTransport({ baseUrl: url, httpVersion: "1.1", interceptors: [show(credential)] });
+  const transport = createConnectTransport({
+    baseUrl: url,
+    httpVersion: "1.1",
+    interceptors: [show(credential)],
+  });
   return {
     admin: createClient(AdminService, transport),
     calls: createClient(CallService, transport),
@@ -83,13 +87,19 @@ export async function makeVictim(url: string, rootKey: string): Promise<Victim> 
   const { token, tokenId } = await own.admin.createToken({ namespace: ADA, scopes: [WORKER, HARNESS] });
   const spare = await own.admin.createKey({ name: "spare", scopes: ALL_SCOPES });
   const [toolset, label, runKey] = ["toolset-of-the-victim", "label-of-the-victim", "run-key-of-the-victim"];
-  const tools = TOOLS.map((name) => ({ name, executor: name === "asked" ? Executor.CLIENT : Executor.WORKER }));
+  const tools = TOOLS.map((name) => ({
+    name,
+    executor: name === "asked" ? Executor.CLIENT : Executor.WORKER,
+  }));
   for (const id of [toolset, "another-toolset-of-the-victim"]) await own.toolsets.putToolset({ id, tools });
   const newRun = async (namespace: string, spec = {}): Promise<string> =>
     (await own.runs.createRun({ spec: { namespace, toolset, ...spec } })).run!.id;
   const runId = await newRun(ADA, { key: runKey, labels: { label } });
   const otherRunId = await newRun(ADA);
-  await own.calls.openCalls({ runId: await newRun(BOB), calls: [{ tool: "asked", key: "call-key-of-bob", turn: 3 }] });
+  await own.calls.openCalls({
+    runId: await newRun(BOB),
+    calls: [{ tool: "asked", key: "call-key-of-bob", turn: 3 }],
+  });
   const input = "input-of-the-victim";
   const { results } = await own.calls.openCalls({
     runId,
@@ -102,7 +112,9 @@ export async function makeVictim(url: string, rootKey: string): Promise<Victim> 
   const ended = await poll(own.workers, "ended");
   const secret = randomBytes(32).toString("base64url");
   await own.workers.deferCall({ ...deferred.who, deferral: { ...deferred.claim, secret } });
-  const answers = [{ ...ended.claim, outcome: { case: "resultJson" as const, value: '"result-of-the-victim"' } }];
+  const answers = [
+    { ...ended.claim, outcome: { case: "resultJson" as const, value: '"result-of-the-victim"' } },
+  ];
   await own.workers.answerCalls({ ...ended.who, answers });
   const hello = newHello({ tools: ["streamed"], slots: 1 });
   const worker = await workOf(url, token, hello);

@@ -69,13 +69,16 @@ export function random(target: Target): Target {
 }
 
 function otherEnd(text: string): string {
-  return text.slice(0, -1) + (/[0-9]$/.test(text) ? (text.endsWith("1") ? "2" : "1") : text.endsWith("b") ? "a" : "b");
+  return (
+    text.slice(0, -1) +
+    (/[0-9]$/.test(text) ? (text.endsWith("1") ? "2" : "1") : text.endsWith("b") ? "a" : "b")
+  );
 }
 
 function another(old: string): string {
   const digits = randomBytes(1).toString("hex");
   if (/[0-9a-f]/.test(old)) return digits.slice(0, 1);
-  return String.fromCharCode("a".charCodeAt(0) + (randomBytes(1)[0] ?? 0) % 26);
+  return String.fromCharCode("a".charCodeAt(0) + ((randomBytes(1)[0] ?? 0) % 26));
 }
 
 /** A text with all that the target names taken out. */

@@ -1,5 +1,12 @@
 import { connect, type ClientHttp2Session, type IncomingHttpHeaders } from "node:http2";
-import { fromBinary, toBinary, toJson, toJsonString, type DescMethod, type Message } from "@bufbuild/protobuf";
+import {
+  fromBinary,
+  toBinary,
+  toJson,
+  toJsonString,
+  type DescMethod,
+  type Message,
+} from "@bufbuild/protobuf";
 
 /** How a request is carried. Each but `json` and `proto`, which are Connect's for unary RPCs, carries streams too. */
 export type Carrier = "json" | "proto" | "grpc" | "grpc-web" | "connect+json" | "connect+proto";
