@@ -41,7 +41,9 @@ if (vulnerabilities === undefined) {
 } else {
   const { packages } = JSON.parse(text("package-lock.json"));
   const explained = text(DOCUMENT);
-  const isPublished = (/** @type {string} */ node) => packages[node]?.dev !== true;
+  // `devOptional`: a peer that users bring themselves, if they do.
+  const isPublished = (/** @type {string} */ node) =>
+    packages[node]?.dev !== true && packages[node]?.devOptional !== true;
   let open = 0;
   for (const { via, nodes } of Object.values(vulnerabilities)) {
     for (const advisory of via) {

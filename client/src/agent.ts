@@ -1,6 +1,7 @@
 import { createHash } from "node:crypto";
 import { flag, onlyFields, refuseArgument } from "./argument.js";
 import { toJson } from "./json.js";
+import { ordered } from "./ordered-json.js";
 import type { Policy } from "./policy.js";
 import { retryPolicy, type RetryPolicy } from "./retry-policy.js";
 import { present, typeOf, wellFormed } from "./text.js";
@@ -141,14 +142,4 @@ function declarationOf(tool: AgentTool, field: string): ToolDeclaration {
 
 function orderedJson(value: unknown, field: string): unknown {
   return ordered(JSON.parse(toJson(value, field)));
-}
-
-/** The same JSON with its keys in their order, so that equal values are equal texts. */
-function ordered(value: unknown): unknown {
-  if (Array.isArray(value)) return value.map(ordered);
-  if (typeof value !== "object" || value === null) return value;
-  const entries: [string, unknown][] = Object.entries(value);
-  return Object.fromEntries(
-    entries.sort(([a], [b]) => (a < b ? -1 : 1)).map(([key, item]) => [key, ordered(item)]),
-  );
 }

@@ -1,7 +1,7 @@
 import { create } from "@bufbuild/protobuf";
 import type { SettleResult } from "@trunkline/proto/call";
-import { SettlementSchema, type Settlement as WireSettlement } from "@trunkline/proto/model";
-import { flag, MAX_WHOLE, onlyFields, refuseArgument, whole } from "./argument.js";
+import { SettlementSchema } from "@trunkline/proto/model";
+import { flag, MAX_WHOLE, onlyFields, whole } from "./argument.js";
 import {
   callFromWire,
   dateFromWire,
@@ -13,10 +13,9 @@ import {
   type CallState,
 } from "./call.js";
 import { TrunklineError } from "./errors.js";
-import { toJson } from "./json.js";
 import { Page, pageToWire, type PageOptions } from "./page.js";
 import { errorFromProblem, isTransient } from "./problem.js";
-import { failureToWire } from "./tasks.js";
+import { readSettlement, type Settlement } from "./settlement.js";
 import { wellFormed, wellFormedLabels } from "./text.js";
 import type { RequestOptions, Unary } from "./unary.js";
 
@@ -36,25 +35,6 @@ export interface CallFilter extends PageOptions {
   readonly payloads?: boolean;
 }
 
-/** What ends a call from outside its claim. */
-export type Settlement =
-  | {
-      readonly type: "tool.result";
-      /** Anything that JSON can carry. Default null. */
-      readonly result?: unknown;
-      /** The attempt that this settles. Default: the last one when `settle` is called. */
-      readonly attempt?: number;
-    }
-  | {
-      readonly type: "tool.error";
-      /** What went wrong: a message, or a message with data. */
-      readonly error: string | { readonly message: string; readonly data?: unknown };
-      /** Whether another attempt makes sense. Under the policy `retry` it is made. Default false. */
-      readonly retryable?: boolean;
-      /** The attempt that this settles. Default: the last one when `settle` is called. */
-      readonly attempt?: number;
-    };
-
 const FILTER: Record<keyof CallFilter, true> = {
   run: true,
   state: true,
@@ -66,9 +46,6 @@ const FILTER: Record<keyof CallFilter, true> = {
   pageSize: true,
   pageToken: true,
 };
-
-const RESULT_FIELDS = { type: true, result: true, attempt: true } as const;
-const ERROR_FIELDS = { type: true, error: true, retryable: true, attempt: true } as const;
 
 /** How often `settle` looks for the last attempt when calls are claimed under its hands. */
 const SETTLE_ROUNDS = 5;
@@ -141,7 +118,7 @@ export class Calls {
    */
   async settle(call: CallRef, settlement: Settlement): Promise<CallState> {
     const ref = refToWire(call);
-    const wire = settlementToWire(settlement);
+    const wire = create(SettlementSchema, { outcome: readSettlement(settlement) });
     for (let round = 1; ; round++) {
       const attempt = settlement.attempt ?? (await this.get(call)).attempt;
       const item = { call: ref, attempt, settlement: wire };
@@ -172,34 +149,4 @@ function readSettled(result: SettleResult | undefined): {
   const error = result.problem === undefined ? undefined : errorFromProblem(result.problem);
   if (error !== undefined && isTransient(error)) throw error;
   return { error, state: stateFromWire(result.state) };
-}
-
-function settlementToWire(settlement: Settlement): WireSettlement {
-  // What comes from JavaScript may be anything.
-  const given: unknown = settlement;
-  if (typeof given !== "object" || given === null) {
-    throw refuseArgument("settlement", "it is missing", "allowed is { type, … }");
-  }
-  const { attempt } = settlement;
-  if (attempt !== undefined) whole(attempt, "attempt", 0, MAX_WHOLE);
-  if (settlement.type === "tool.result") {
-    onlyFields(settlement, RESULT_FIELDS, "settlement");
-    const value = toJson(settlement.result === undefined ? null : settlement.result, "result");
-    return create(SettlementSchema, { outcome: { case: "resultJson", value } });
-  }
-  // What comes from JavaScript may be anything.
-  const { type }: { type: string } = settlement;
-  if (type !== "tool.error") {
-    throw refuseArgument("type", JSON.stringify(type), "allowed are tool.result, tool.error");
-  }
-  onlyFields(settlement, ERROR_FIELDS, "settlement");
-  const { error, retryable = false } = settlement;
-  const said = typeof error === "string" ? { message: error } : error;
-  const shape: unknown = said;
-  if (typeof shape !== "object" || shape === null) {
-    throw refuseArgument("error", "it is missing", "allowed is a message, or { message, data }");
-  }
-  onlyFields(said, { message: true, data: true }, "error");
-  const value = failureToWire({ ...said, retryable: flag(retryable, "retryable") });
-  return create(SettlementSchema, { outcome: { case: "failure", value } });
 }

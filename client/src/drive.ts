@@ -9,7 +9,6 @@ import {
 import type { Outcome as WireOutcome } from "@trunkline/proto/model";
 import { abortReason, onAbort } from "./abort.js";
 import { outcomeFromWire, type Outcome } from "./call.js";
-import { Refusals } from "./credential.js";
 import type { DriveCarrier, DriveCarrierOwner, OpenItem } from "./drive-carrier.js";
 import { DrivePoll } from "./drive-poll.js";
 import { DriveStream } from "./drive-stream.js";
@@ -17,6 +16,7 @@ import { TrunklineError } from "./errors.js";
 import { orderedKeys } from "./ordered-keys.js";
 import { errorFromProblem, errorFromRpc, isTransient, isUnsendable } from "./problem.js";
 import { TROUBLE_MS } from "./reconnect.js";
+import { Refusals } from "./refusals.js";
 import { StreamKeeper } from "./stream-keeper.js";
 import type { Endpoint } from "./transport.js";
 import { WatchedCall, type WatchPort } from "./watched-call.js";

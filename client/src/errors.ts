@@ -95,6 +95,16 @@ export class TrunklineError extends Error {
   }
 }
 
+/** Whether the credential was refused: the one error that trying again cannot cure. */
+export function isRefusedCredential(error: TrunklineError): boolean {
+  return error.reason === "UNAUTHENTICATED" || error.reason === "PERMISSION_DENIED";
+}
+
+/** Whether what failed may be sent again unchanged: a cut, a node that goes away, an overload. */
+export function mayPass(error: TrunklineError): boolean {
+  return error.reason === "UNAVAILABLE" || error.reason === "OVERLOADED";
+}
+
 /** What a failure is; a kind that this SDK does not know reads as `tool`. */
 export type FailureKind =
   | "tool"

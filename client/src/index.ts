@@ -9,9 +9,9 @@ export {
 } from "./call.js";
 export { CALL_STATES } from "./call.js";
 export { CallHandle, type OutcomeOptions } from "./call-handle.js";
-export { type CallFilter, type Calls, type Settlement } from "./calls.js";
+export { type CallFilter, type Calls } from "./calls.js";
 export { Trunkline, type TrunklineOptions } from "./client.js";
-export { type KeySource } from "./credential.js";
+export { type KeySource } from "./key-source.js";
 export {
   type Decision,
   type DecisionItem,
@@ -27,6 +27,7 @@ export {
   type TriggerInput,
 } from "./decision-trigger.js";
 export { Decisions, type Decide, type DecisionsOptions } from "./decisions.js";
+export { defineToolset, type DefinedToolset } from "./define-toolset.js";
 export { type DeferOptions, type Deferred, type ToolContext } from "./context.js";
 export { formatDuration, parseDuration, type Duration } from "./duration.js";
 export {
@@ -60,12 +61,24 @@ export { type RunInfo, type RunState } from "./run-info.js";
 export { type RunFilter, type RunOptions, type Runs } from "./runs.js";
 export { type KeyScope, type TokenScope } from "./scopes.js";
 export { type Session, type SessionOptions, type Sessions } from "./sessions.js";
-export { type Task, type TaskFailure, type Tasks } from "./tasks.js";
+export { type Settlement, type TaskFailure } from "./settlement.js";
+export { type StandardSchemaV1 } from "./standard-schema.js";
+export { type Task, type Tasks } from "./tasks.js";
 export { type NewToken, type TokenOptions, type Tokens } from "./tokens.js";
+export {
+  jsonSchema,
+  type JsonSchema,
+  type ToolCallers,
+  type ToolDefinition,
+  type ToolDefinitions,
+  type TypedHandler,
+  type TypedHandlers,
+} from "./tool-definition.js";
 export { type ToolProxy } from "./tools-proxy.js";
 export { type ToolDeclaration, type ToolDeclarations, type Toolset, type Toolsets } from "./toolsets.js";
 export { DEFAULT_URL, type EndpointOptions } from "./transport.js";
-export { Turn, TurnTimeoutError, type OpenCall, type SettledOptions } from "./turn.js";
+export { Turn, TurnTimeoutError, type OpenCall, type SettledOptions, type TurnStatus } from "./turn.js";
+export { BatchError, type BatchCall, type RefusedCall } from "./turn-batch.js";
 export { VERSION } from "./version.js";
 export { type RunEvent, type WatchOptions } from "./watch.js";
 export { Worker, type OnError, type StopOptions, type WorkerOptions } from "./worker.js";

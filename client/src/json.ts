@@ -1,6 +1,6 @@
-import { types } from "node:util";
 import { TrunklineError } from "./errors.js";
 import { LIMITS } from "./limits.js";
+import { utf8Bytes } from "./text.js";
 
 /** JSON text to be passed through untouched; made by {@link rawJson}. */
 export class RawJson {
@@ -62,7 +62,9 @@ export function toJson(value: unknown, root: string, maxBytes: number = LIMITS.p
     // A getter, a proxy or a toJSON threw.
     throw writer.unreadable(error);
   }
-  const size = Buffer.byteLength(text);
+  // A UTF-16 unit takes at most three bytes, so most texts need no counting.
+  if (text.length * 3 <= maxBytes) return text;
+  const size = utf8Bytes(text);
   if (size > maxBytes) throw tooLarge(root, String(size), maxBytes);
   return text;
 }
@@ -106,16 +108,35 @@ class Refusal extends Error {
   }
 }
 
+/** What an object says that it is, whichever realm it comes from. */
+const tagOf = (value: object): string => Object.prototype.toString.call(value).slice("[object ".length, -1);
+
+const BOXES: ReadonlySet<string> = new Set(["Number", "String", "Boolean", "Symbol", "BigInt"]);
+
+/** What is in a boxed primitive; anything else as it is. */
+function unboxed(value: object): unknown {
+  if (!BOXES.has(tagOf(value))) return value;
+  const inner: unknown = value.valueOf();
+  // What only bears the name of a box would be opened for ever.
+  return typeof inner === "object" ? value : inner;
+}
+
+const LOSSY: ReadonlyMap<string, string> = new Map([
+  ["Promise", "a Promise (is an await missing?)"],
+  ["Map", "a Map (Object.fromEntries makes an object of it)"],
+  ["Set", "a Set (Array.from makes an array of it)"],
+  ["Error", "an Error"],
+  ["RegExp", "a RegExp"],
+  ["ArrayBuffer", "binary data"],
+  ["SharedArrayBuffer", "binary data"],
+  ["WeakMap", "a weak collection"],
+  ["WeakSet", "a weak collection"],
+]);
+
 /** What an object is when JSON would silently lose its content; undefined when it is fine. */
 function lossyObject(value: object): string | undefined {
-  if (types.isPromise(value)) return "a Promise (is an await missing?)";
-  if (types.isMap(value)) return "a Map (Object.fromEntries makes an object of it)";
-  if (types.isSet(value)) return "a Set (Array.from makes an array of it)";
-  if (types.isNativeError(value)) return "an Error";
-  if (types.isRegExp(value)) return "a RegExp";
-  if (types.isAnyArrayBuffer(value) || types.isArrayBufferView(value)) return "binary data";
-  if (types.isWeakMap(value) || types.isWeakSet(value)) return "a weak collection";
-  return undefined;
+  if (ArrayBuffer.isView(value)) return "binary data";
+  return LOSSY.get(value instanceof Error ? "Error" : tagOf(value));
 }
 
 /**
@@ -239,7 +260,7 @@ class JsonWriter {
       this.#text += value.text;
       return;
     }
-    if (types.isDate(value) && Number.isNaN(value.getTime())) throw this.#cannot("an invalid Date");
+    if (tagOf(value) === "Date" && Number.isNaN(Number(value))) throw this.#cannot("an invalid Date");
     if ("toJSON" in value && typeof value.toJSON === "function") {
       const key = this.#path.at(-1);
       const written: unknown = Reflect.apply(value.toJSON, value, [key === undefined ? "" : String(key)]);
@@ -251,8 +272,9 @@ class JsonWriter {
   }
 
   #container(value: object): void {
-    if (types.isBoxedPrimitive(value)) {
-      this.#value(value.valueOf());
+    const inner = unboxed(value);
+    if (inner !== value) {
+      this.#value(inner);
       return;
     }
     const lossy = lossyObject(value) ?? (Array.isArray(value) ? undefined : hollowObject(value));

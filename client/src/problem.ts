@@ -3,7 +3,7 @@ import { durationMs } from "@bufbuild/protobuf/wkt";
 import { Code, ConnectError } from "@connectrpc/connect";
 import { FailureKind as WireKind, FailureSchema, type Failure as WireFailure } from "@trunkline/proto/model";
 import { ProblemSchema, Reason as WireReason, type Problem } from "@trunkline/proto/problem";
-import { TrunklineError, type Failure, type FailureKind, type Reason } from "./errors.js";
+import { mayPass, TrunklineError, type Failure, type FailureKind, type Reason } from "./errors.js";
 
 const REASON_OF: Record<WireReason, Reason> = {
   [WireReason.UNSPECIFIED]: "INTERNAL",
@@ -160,8 +160,7 @@ function plainCause({ rawMessage }: ConnectError): string {
 
 /** Whether what failed may be sent again unchanged: a cut, a node that goes away, an overload. */
 export function isTransient(thrown: unknown): boolean {
-  if (thrown instanceof TrunklineError)
-    return thrown.reason === "UNAVAILABLE" || thrown.reason === "OVERLOADED";
+  if (thrown instanceof TrunklineError) return mayPass(thrown);
   const error = ConnectError.from(thrown);
   const [problem] = error.findDetails(ProblemSchema);
   if (problem === undefined) return CUT_CODES.has(error.code) && !isUnsendable(error);
@@ -172,11 +171,6 @@ export function isTransient(thrown: unknown): boolean {
 export function isServersWord(thrown: unknown): boolean {
   if (!(thrown instanceof ConnectError)) return false;
   return thrown.findDetails(ProblemSchema).length > 0;
-}
-
-/** Whether the credential was refused: the one error that trying again cannot cure. */
-export function isRefusedCredential(error: TrunklineError): boolean {
-  return error.reason === "UNAUTHENTICATED" || error.reason === "PERMISSION_DENIED";
 }
 
 /** A failure as the server tells it. */

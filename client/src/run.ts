@@ -2,6 +2,7 @@ import type { CallSpec } from "@trunkline/proto/call";
 import { checkSignal, MAX_WHOLE, onlyFields, whole } from "./argument.js";
 import { CallHandle } from "./call-handle.js";
 import type { Calls } from "./calls.js";
+import type { DefinedToolset } from "./define-toolset.js";
 import type { Drive } from "./drive.js";
 import { ToolError } from "./errors.js";
 import { toJson } from "./json.js";
@@ -9,6 +10,7 @@ import { policyToWire, type Policy } from "./policy.js";
 import type { RunInfo } from "./run-info.js";
 import type { Runs } from "./runs.js";
 import { wellFormed } from "./text.js";
+import type { ToolCallers, ToolDefinitions } from "./tool-definition.js";
 import { toolsProxy, type ToolProxy } from "./tools-proxy.js";
 import { Turn } from "./turn.js";
 import type { Unary } from "./unary.js";
@@ -88,12 +90,13 @@ export class Run {
 
   /**
    * The run's tools as functions: `run.tools<{ crm: { find_customer(input: Q): Customer } }>()` has
-   * `tools.crm.find_customer({ email })`, which is `run.call("crm.find_customer", { email })`.
+   * `tools.crm.find_customer({ email })`, which is `run.call("crm.find_customer", { email })`. With a toolset of
+   * `defineToolset`, `run.tools(crm)`, the types are its own.
    */
-  tools<T>(): ToolProxy<T, OpenOptions> {
-    const tools = toolsProxy<OpenOptions>((tool, input, options) => this.call(tool, input, options));
-    // The caller's word: every path of the proxy is a function.
-    return tools as ToolProxy<T, OpenOptions>;
+  tools<T>(): ToolProxy<T, OpenOptions>;
+  tools<Tools extends ToolDefinitions>(toolset: DefinedToolset<Tools>): ToolCallers<Tools>;
+  tools(): unknown {
+    return toolsProxy<OpenOptions>((tool, input, options) => this.call(tool, input, options));
   }
 
   /** The calls of one model decision. */

@@ -1,21 +1,8 @@
-import { create } from "@bufbuild/protobuf";
-import { FailureSchema } from "@trunkline/proto/model";
-import { flag, onlyFields } from "./argument.js";
 import { dateFromWire, stateFromWire, type CallState } from "./call.js";
 import { toJson } from "./json.js";
-import { LIMITS } from "./limits.js";
-import { present, wellFormed } from "./text.js";
+import { readFailure, type TaskFailure } from "./settlement.js";
+import { present } from "./text.js";
 import type { Unary } from "./unary.js";
-
-/** How a task failed. */
-export interface TaskFailure {
-  /** For people, and for the model. At most 8 KiB. */
-  readonly message: string;
-  /** Anything that JSON can carry, at most 64 KiB. */
-  readonly data?: unknown;
-  /** Whether another attempt makes sense. Under the policy `retry` it is made. Default false. */
-  readonly retryable?: boolean;
-}
 
 /** What a token's call asks. */
 export interface Task {
@@ -48,7 +35,7 @@ export class Tasks {
 
   /** Ends the token's call, or this attempt of it, with a failure; says in which state the call is now. */
   async fail(token: string, failure: TaskFailure): Promise<{ callId: string; state: CallState }> {
-    const request = { token: present(token, "token"), failure: failureToWire(failure) };
+    const request = { token: present(token, "token"), failure: readFailure(failure) };
     const { callId, state } = await this.#unary.send((options) =>
       this.#unary.tasks.failTask(request, options),
     );
@@ -64,18 +51,4 @@ export class Tasks {
     const input: unknown = inputJson === "" ? undefined : JSON.parse(inputJson);
     return { callId, tool, input, inputJson, namespace, expiresAt: dateFromWire(expiresAt) };
   }
-}
-
-/**
- * A failure said from outside. Unlike a handler's, it is refused when it cannot be sent as it is: its
- * sender is there to hear it.
- */
-export function failureToWire(failure: TaskFailure): ReturnType<typeof create<typeof FailureSchema>> {
-  onlyFields(failure, { message: true, data: true, retryable: true }, "failure");
-  const { message, data, retryable = false } = failure;
-  return create(FailureSchema, {
-    message: wellFormed(message, "message"),
-    dataJson: data === undefined ? "" : toJson(data, "data", LIMITS.failureDataBytes),
-    retryable: flag(retryable, "retryable"),
-  });
 }

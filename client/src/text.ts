@@ -39,6 +39,13 @@ export function wellFormed(text: string, field: string): string {
   );
 }
 
+const encoder = new TextEncoder();
+
+/** How many bytes a text takes in UTF-8. */
+export function utf8Bytes(text: string): number {
+  return encoder.encode(text).length;
+}
+
 /**
  * Labels as they are, copied.
  *

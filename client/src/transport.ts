@@ -3,8 +3,9 @@ import { inspect } from "node:util";
 import { Code, ConnectError, createClient, type Interceptor, type Transport } from "@connectrpc/connect";
 import { createGrpcTransport, Http2SessionManager } from "@connectrpc/connect-node";
 import { Health, HealthCheckResponse_ServingStatus as Serving } from "@trunkline/proto/health";
-import { authorize, checkKey, type KeySource } from "./credential.js";
+import { authorize } from "./credential.js";
 import { TrunklineError } from "./errors.js";
+import { checkKey, type KeySource } from "./key-source.js";
 import { plainConnection } from "./plain-connection.js";
 import { checkMode, Route, type Patience, type TransportMode } from "./route.js";
 
@@ -80,7 +81,7 @@ export class Endpoint {
   ) {
     this.url = checkUrl(options.url ?? fromEnvironment("TRUNKLINE_URL") ?? DEFAULT_URL);
     const key = options.key ?? fromEnvironment("TRUNKLINE_KEY");
-    this.#interceptors = key === undefined ? [] : [authorize(checkKey(key))];
+    this.#interceptors = key === undefined ? [] : [authorize(checkKey(key, "key"))];
     this.renewsKey = typeof key === "function";
     this.#tls = options.tls;
     this.route = new Route({

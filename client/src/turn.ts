@@ -9,6 +9,7 @@ import { TrunklineError } from "./errors.js";
 import { LIMITS } from "./limits.js";
 import type { OpenOptions } from "./run.js";
 import { Backoff } from "./reconnect.js";
+import { openBatch, type BatchCall } from "./turn-batch.js";
 import type { RequestOptions, Unary } from "./unary.js";
 
 /** How long the server holds one request of a wait. */
@@ -48,14 +49,18 @@ export interface SettledOptions {
   readonly signal?: AbortSignal;
 }
 
+/** A turn as it stands. */
+export interface TurnStatus {
+  /** Whether none of its calls is open, nor is being opened by this handle. */
+  readonly settled: boolean;
+  /** How those that have ended did, in the order of their numbers. */
+  readonly outcomes: readonly Outcome[];
+  /** Those that have not, in the order of their numbers; at most the first 1,000. */
+  readonly open: readonly OpenCall[];
+}
+
 /** Opens a call of this turn. */
 export type OpenInTurn = (tool: string, input: unknown, options: OpenOptions) => Promise<CallHandle>;
-
-interface Look {
-  readonly settled: boolean;
-  readonly open: readonly OpenCall[];
-  readonly outcomes: readonly Outcome[];
-}
 
 /** The calls of one model decision. Any process can make a handle for it and wait. */
 export class Turn {
@@ -83,6 +88,28 @@ export class Turn {
   }
 
   /**
+   * Opens all calls of a model decision at once: they go out together, are numbered in their order, and are refused
+   * one by one. Give each the model's own id of the tool call as its key: doing this again, after a crash and from
+   * another process, then opens no second call, and gives the same handles.
+   *
+   * @throws BatchError when calls were refused (the others are open): what `open` throws of each, KEY_REUSED for a key
+   *   with other content
+   */
+  openAll(calls: readonly BatchCall[]): Promise<CallHandle[]> {
+    return openBatch(calls, ({ tool, input, ...options }) => this.open(tool, input, options));
+  }
+
+  /**
+   * The turn as it stands, without waiting: what has ended already, and what has not.
+   *
+   * @throws TrunklineError NOT_FOUND for a turn without calls
+   */
+  async status(): Promise<TurnStatus> {
+    const look = await this.#look(0, {});
+    return { ...look, settled: look.settled && this.#opening.size === 0 };
+  }
+
+  /**
    * How the turn's calls ended, one outcome each, in the order of their numbers, once none of them is open:
    * those opened here (also when their opens are still under way), in other processes, and during the wait.
    *
@@ -100,7 +127,8 @@ export class Turn {
     for (;;) {
       const leftMs = Math.max(1, Math.ceil(endsAt - performance.now()));
       try {
-        const look = await this.#look(leftMs, signal);
+        const retry = leftMs === Infinity ? {} : { retryForMs: leftMs };
+        const look = await this.#look(Math.min(leftMs, WAIT_MS), { ...retry, signal });
         backoff.reset();
         if (look.settled) return [...look.outcomes];
         if (performance.now() >= endsAt) throw this.#timedOut(look, timeout);
@@ -128,14 +156,13 @@ export class Turn {
   }
 
   /** Waits once and reads all pages; a turn that was reopened between two pages is not settled. */
-  async #look(leftMs: number, signal: AbortSignal | undefined): Promise<Look> {
+  async #look(waitMs: number, options: RequestOptions): Promise<TurnStatus> {
     const outcomes: Outcome[] = [];
-    const retry = leftMs === Infinity ? {} : { retryForMs: leftMs };
-    let page = await this.#page(0, { ...retry, waitMs: Math.min(leftMs, WAIT_MS), signal });
+    let page = await this.#page(0, waitMs, options);
     for (;;) {
       outcomes.push(...page.outcomes.map(outcomeFromWire));
       if (page.nextAfterSeq === 0) break;
-      page = await this.#page(page.nextAfterSeq, { ...retry, waitMs: 1, signal });
+      page = await this.#page(page.nextAfterSeq, 0, options);
     }
     const open = page.open.map(({ callId, key, tool, state }) => ({
       ...{ callId, key, tool },
@@ -144,10 +171,11 @@ export class Turn {
     return { settled: page.settled, open, outcomes };
   }
 
-  #page(afterSeq: number, options: RequestOptions & { readonly waitMs: number }): Promise<WaitCallsResponse> {
-    const timeout = durationFromMs(options.waitMs);
+  #page(afterSeq: number, waitMs: number, options: RequestOptions): Promise<WaitCallsResponse> {
+    const timeout = durationFromMs(waitMs);
     const request = { runId: this.runId, turn: this.number, timeout, afterSeq };
-    return this.#unary.send((callOptions) => this.#unary.calls.waitCalls(request, callOptions), options);
+    const held = { ...options, waitMs };
+    return this.#unary.send((callOptions) => this.#unary.calls.waitCalls(request, callOptions), held);
   }
 
   #notOpened(timeout: Duration | undefined): TurnTimeoutError {
@@ -155,7 +183,7 @@ export class Turn {
     return new TurnTimeoutError(message, [], []);
   }
 
-  #timedOut(look: Look, timeout: Duration | undefined): TurnTimeoutError {
+  #timedOut(look: TurnStatus, timeout: Duration | undefined): TurnTimeoutError {
     const open = look.open
       .slice(0, NAMED_CALLS)
       .map(({ callId, tool, state }) => `${callId} (${tool}, ${state})`)

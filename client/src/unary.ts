@@ -7,11 +7,11 @@ import { TaskService } from "@trunkline/proto/task";
 import { ToolsetService } from "@trunkline/proto/toolset";
 import { abortReason, onAbort, pause } from "./abort.js";
 import { checkSignal } from "./argument.js";
-import { Refusals } from "./credential.js";
 import { formatDuration } from "./duration.js";
-import { TrunklineError } from "./errors.js";
-import { errorFromRpc, isRefusedCredential, isTransient } from "./problem.js";
+import { isRefusedCredential, TrunklineError } from "./errors.js";
+import { errorFromRpc, isTransient } from "./problem.js";
 import { Backoff, TROUBLE_MS } from "./reconnect.js";
+import { Refusals } from "./refusals.js";
 import type { Way } from "./route.js";
 import type { Endpoint } from "./transport.js";
 

@@ -1,11 +1,14 @@
+import { durationMs } from "@bufbuild/protobuf/wkt";
 import { createClient, type Client } from "@connectrpc/connect";
 import { RunService, type WatchRunResponse } from "@trunkline/proto/run";
 import { abortReason, onAbort } from "./abort.js";
+import { callFromWire } from "./call.js";
 import { TrunklineError } from "./errors.js";
 import { errorFromRpc } from "./problem.js";
 import type { Way } from "./route.js";
+import { runFromWire } from "./run-info.js";
 import type { Connection, Endpoint } from "./transport.js";
-import type { WatchPort } from "./watch.js";
+import type { RunEvent, WatchFrame, WatchPort } from "./watch.js";
 
 /**
  * What a client watches runs over: one connection for all of them, or HTTP/1.1 where that is the way. It is not that
@@ -35,7 +38,7 @@ export class WatchConnection implements WatchPort {
   async *open(
     request: { readonly runId: string; readonly cursor: string },
     signal: AbortSignal,
-  ): AsyncGenerator<WatchRunResponse, void, undefined> {
+  ): AsyncGenerator<WatchFrame, void, undefined> {
     const closing = this.#closing.signal;
     closing.throwIfAborted();
     const own = new AbortController();
@@ -48,7 +51,7 @@ export class WatchConnection implements WatchPort {
         // It tells of the way as any other request does.
         if (!answered && way === "stream") route.passed("request");
         answered = true;
-        yield response;
+        yield frameOf(response);
       }
     } catch (thrown) {
       closing.throwIfAborted();
@@ -73,4 +76,16 @@ export class WatchConnection implements WatchPort {
     this.#closing.abort(new TrunklineError("CLOSED", "the client was closed"));
     this.giveUp();
   }
+}
+
+function frameOf(response: WatchRunResponse): WatchFrame {
+  const { cursor, heartbeatInterval } = response;
+  const heartbeatMs = heartbeatInterval === undefined ? undefined : durationMs(heartbeatInterval);
+  return { cursor, heartbeatMs, event: eventOf(response) };
+}
+
+function eventOf({ call, run, cursor }: WatchRunResponse): RunEvent | undefined {
+  if (call !== undefined) return { type: "call", call: callFromWire(call), cursor };
+  if (run !== undefined) return { type: "run", run: runFromWire(run), cursor };
+  return undefined;
 }

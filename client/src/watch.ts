@@ -1,14 +1,11 @@
-import { durationMs } from "@bufbuild/protobuf/wkt";
-import type { WatchRunResponse } from "@trunkline/proto/run";
 import { abortReason, onAbort, pause } from "./abort.js";
 import { checkSignal, onlyFields } from "./argument.js";
-import { callFromWire, type Call } from "./call.js";
-import { Refusals } from "./credential.js";
-import { TrunklineError } from "./errors.js";
+import type { Call } from "./call.js";
+import { isRefusedCredential, mayPass, TrunklineError } from "./errors.js";
 import { LIMITS } from "./limits.js";
-import { isRefusedCredential, isTransient } from "./problem.js";
 import { Backoff, TROUBLE_MS } from "./reconnect.js";
-import { runFromWire, type RunInfo } from "./run-info.js";
+import { Refusals } from "./refusals.js";
+import type { RunInfo } from "./run-info.js";
 import { wellFormed } from "./text.js";
 
 /** What has become of a run: a call of it that changed, as it stands, or the run itself. */
@@ -24,13 +21,23 @@ export interface WatchOptions {
   readonly signal?: AbortSignal;
 }
 
+/** One response of a stream. */
+export interface WatchFrame {
+  /** Names its place. */
+  readonly cursor: string;
+  /** How often one comes at least, in milliseconds; on the first. */
+  readonly heartbeatMs: number | undefined;
+  /** Undefined for a mere sign of life, and for what a newer server tells. */
+  readonly event: RunEvent | undefined;
+}
+
 /** What watching needs of its client. */
 export interface WatchPort {
   /** Opens one stream. */
   open(
     request: { readonly runId: string; readonly cursor: string },
     signal: AbortSignal,
-  ): AsyncIterable<WatchRunResponse>;
+  ): AsyncIterable<WatchFrame>;
   /** Nothing comes any more: the next stream takes another connection. */
   giveUp(): void;
   /** Turns what ended a stream into an error. */
@@ -100,7 +107,7 @@ class Watch {
       const request = { runId: this.#runId, cursor: this.#cursor };
       const responses = this.#port.open(request, over.signal)[Symbol.asyncIterator]();
       for (;;) {
-        let next: IteratorResult<WatchRunResponse, unknown>;
+        let next: IteratorResult<WatchFrame, unknown>;
         try {
           next = await this.#heard(responses.next(), over);
         } catch (thrown) {
@@ -108,7 +115,7 @@ class Watch {
         }
         if (next.done === true) return undefined;
         this.#welcome(next.value);
-        const event = eventOf(next.value);
+        const { event } = next.value;
         if (event !== undefined) yield event;
       }
     } finally {
@@ -141,10 +148,10 @@ class Watch {
     }
   }
 
-  #welcome({ cursor, heartbeatInterval }: WatchRunResponse): void {
+  #welcome({ cursor, heartbeatMs = FIRST_MS }: WatchFrame): void {
     this.#cursor = cursor;
     if (this.#intervalMs !== undefined) return;
-    this.#intervalMs = heartbeatInterval === undefined ? FIRST_MS : durationMs(heartbeatInterval);
+    this.#intervalMs = heartbeatMs;
     this.#backoff.reset();
     this.#refusals.accepted();
     this.#told = false;
@@ -154,7 +161,7 @@ class Watch {
   async #pauseAfter(thrown: unknown): Promise<void> {
     const error = this.#port.explain(thrown);
     if (isRefusedCredential(error) && !this.#refusals.isFinal(error)) return;
-    if (!isTransient(thrown)) throw error;
+    if (!mayPass(error)) throw error;
     const good = this.#intervalMs;
     const pauseMs = good === undefined ? this.#backoff.next() : this.#backoff.first(good);
     if (!this.#told && this.#backoff.outageMs() >= TROUBLE_MS) {
@@ -163,11 +170,4 @@ class Watch {
     }
     await pause(error.retryAfterMs ?? pauseMs, this.#signal);
   }
-}
-
-/** Undefined for a mere sign of life, and for what a newer server tells. */
-function eventOf({ call, run, cursor }: WatchRunResponse): RunEvent | undefined {
-  if (call !== undefined) return { type: "call", call: callFromWire(call), cursor };
-  if (run !== undefined) return { type: "run", run: runFromWire(run), cursor };
-  return undefined;
 }

@@ -50,6 +50,8 @@ export interface ServerOptions {
   readonly maxClientConnections?: number;
   /** Origins whose pages may use the server from a browser, such as `https://app.example`. Default: none. */
   readonly corsOrigins?: readonly string[];
+  /** The time by which keys and tokens expire, in milliseconds since 1970. Default `Date.now`. */
+  readonly now?: () => number;
   readonly log: Log;
 }
 
@@ -65,6 +67,8 @@ export interface Server {
    * @throws TrunklineError INVALID_FIELD where the files cannot be used; it goes on with those that it has
    */
   renewTls(files: TlsFiles): void;
+  /** Does what is due by now without waiting for its time: for tests that have moved the database's clock. */
+  catchUp(): Promise<void>;
   /**
    * Ends it: takes no more connections, tells clients to go, waits at most `graceMs` (5 s by default) for
    * what is under way, and leaves the rest to the other nodes or the next start.
@@ -158,10 +162,11 @@ function tellOutages({ availability }: Exchange, log: Log, databases: readonly C
 }
 
 /** Who may come in. A server that nobody could ever use does not start. */
-async function openAccess({ rootKey, insecure = false }: ServerOptions, { db }: Exchange): Promise<Access> {
+async function openAccess(options: ServerOptions, { db }: Exchange): Promise<Access> {
+  const { rootKey, insecure = false, now = Date.now } = options;
   const book = new AccessBook(db);
   await book.read();
-  if (insecure || rootKey !== null || book.hasKeys) return new Access({ rootKey, insecure, book });
+  if (insecure || rootKey !== null || book.hasKeys) return new Access({ rootKey, insecure, book, now });
   throw new TrunklineError(
     "INVALID_FIELD",
     "TRUNKLINE_ROOT_KEY: is not set, and the database has no keys; make one with `trunkline init`, set " +
@@ -227,6 +232,7 @@ async function serve(
     port: listener.port,
     nodeId,
     renewTls: (files) => listener.renewTls(files),
+    catchUp: () => maintenance.catchUp(),
     stop: ({ graceMs = DEFAULT_GRACE_MS } = {}) => (stopped ??= stop(graceMs)),
   };
 }

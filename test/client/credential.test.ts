@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
-import { Refusals } from "../../client/src/credential.js";
 import { Trunkline, TrunklineError, type KeySource } from "../../client/src/index.js";
+import { Refusals } from "../../client/src/refusals.js";
 import { Endpoint } from "../../client/src/transport.js";
 import { Worker } from "../../client/src/worker.js";
 import { TcpProxy } from "../support/tcp-proxy.js";

@@ -310,13 +310,15 @@ describe("the tools that are served", () => {
       const decisions = start(
         {
           tools: { hold: () => finish.promise.then(() => "held") },
-          decide: ({ trigger, proposed }) => {
+          decide: async ({ trigger, proposed }) => {
             if (trigger.type === "tool.execute") {
               return trigger.name === "hold" ? proposed : { type: "tool.result", result: trigger.name };
             }
+            // Meanwhile a worker without streams asks for more calls, of the tools that it knows.
+            for (let round = 0; round < 8; round++) await client.runs.list({ pageSize: 1 });
             const name = trigger.id === undefined ? "early" : String(trigger.input.value);
-            const client = { name: "ask_user", description: "Asks.", client: true };
-            return { agent: { model: "m", tools: [{ name, description: "A tool." }, client] } };
+            const asking = { name: "ask_user", description: "Asks.", client: true };
+            return { agent: { model: "m", tools: [{ name, description: "A tool." }, asking] } };
           },
         },
         own,

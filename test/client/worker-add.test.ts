@@ -3,12 +3,13 @@ import { durationFromMs } from "@bufbuild/protobuf/wkt";
 import { Code, ConnectError } from "@connectrpc/connect";
 import { WelcomeSchema } from "@trunkline/proto/worker";
 import { describe, expect, test } from "vitest";
-import { acceptedOn, ackOf, answerOn, benches, DRAINED, freedOn } from "./support/bench.js";
+import { acceptedOn, ackOf, answerOn, benches, DRAINED } from "./support/bench.js";
 import { claimOf, gate } from "./support/claim.js";
-import { INTERVAL_MS } from "./support/peer.js";
 
 const bench = benches();
-const WELCOME = create(WelcomeSchema, { node: "peer", heartbeatInterval: durationFromMs(INTERVAL_MS) });
+/** So that a stream on which this server says nothing is not dropped. */
+const LONG = durationFromMs(10_000);
+const WELCOME = create(WelcomeSchema, { node: "peer", heartbeatInterval: LONG });
 
 /** A worker of `echo` on a welcomed stream, which is given `late` as well; the next stream is not welcomed yet. */
 async function adding() {
@@ -18,7 +19,7 @@ async function adding() {
     { echo: (input) => (input === "hold" ? hold.promise : input) },
     { concurrency: 5 },
   );
-  const { stream: old, hello } = await bench().peer.welcomeWork();
+  const { stream: old, hello } = await bench().peer.welcomeWork(WELCOME);
   expect(hello.tools).toEqual(["echo"]);
   const held = claimOf({ inputJson: '"hold"' });
   old.send({ claims: [held] });
@@ -35,7 +36,7 @@ async function adding() {
 describe("a tool that is added", () => {
   test("is said on a stream beside the first, which goes on until that is welcomed", async () => {
     const { worker, old, held, hold } = await adding();
-    const next = bench().peer.welcomeWork();
+    const next = bench().peer.welcomeWork(WELCOME);
     // Whatever stands between the two hellos is carried by the first.
     const early = claimOf({ inputJson: "1" });
     old.send({ claims: [early] });
@@ -84,10 +85,10 @@ describe("a tool that is added", () => {
     doomed.fail(new ConnectError("away", Code.Unavailable));
     expect(await acceptedOn(old)).toEqual([crossed.claimId]);
     let freed = 0;
-    while (freed < 2) freed += await freedOn(old).catch(() => 0);
+    while (freed < 2) freed += (await old.next()).grant;
     expect(ran).toEqual(["crossed"]);
     bench().peer.refusal = undefined;
-    const { hello } = await bench().peer.welcomeWork();
+    const { hello } = await bench().peer.welcomeWork(WELCOME);
     expect(hello).toMatchObject({ tools: ["echo", "late"], slots: 5 });
     expect(bench().errors).toEqual([]);
   });
@@ -99,7 +100,7 @@ describe("a tool that is added", () => {
     worker.add({ b: () => 1 });
     worker.add({ c: () => 1 });
     stream.send({ welcome: WELCOME });
-    expect((await bench().peer.welcomeWork()).hello.tools).toEqual(["echo", "b", "c"]);
+    expect((await bench().peer.welcomeWork(WELCOME)).hello.tools).toEqual(["echo", "b", "c"]);
     expect(bench().peer.workers).toBe(2);
   });
 
@@ -112,7 +113,7 @@ describe("a tool that is added", () => {
 
   test("to a worker that stops is said to nobody", async () => {
     const worker = bench().start({ echo: () => 1 });
-    const { stream } = await bench().peer.welcomeWork();
+    const { stream } = await bench().peer.welcomeWork(WELCOME);
     const stopped = worker.stop();
     worker.add({ late: () => 1 });
     await stream.until(({ drain }) => drain !== undefined);

@@ -1,5 +1,12 @@
 import { describe, expect, test } from "vitest";
-import { TurnTimeoutError, type Trunkline, type CallHandle, type Outcome } from "@trunkline/sdk";
+import {
+  BatchError,
+  TurnTimeoutError,
+  type BatchCall,
+  type CallHandle,
+  type Outcome,
+  type Trunkline,
+} from "@trunkline/sdk";
 import { ServerProcess } from "../support/server-process.js";
 import { clientOf, useStack } from "../support/stack.js";
 
@@ -91,5 +98,98 @@ describe.concurrent("B04: a turn is settled only when all of its calls have ende
       [3, "succeeded", undefined],
       [4, "failed", "total_timeout"],
     ]);
+  });
+});
+
+/** How soon a worker that was killed is missed. */
+const SOON_MISSED = { heartbeatTimeout: "700ms", detachGrace: "100ms" } as const;
+
+const numbersOf = (outcomes: readonly Outcome[]): unknown[] =>
+  outcomes.map(({ callId, key, result }) => [Number(callId.split("/")[1]), key, result]);
+
+/** A decision of three calls: two answer, one waits for `gate`. */
+const decision = (tool: string, gate: string): BatchCall[] => [
+  { tool, input: [{ return: "a" }], key: "toolu_a" },
+  { tool, input: [{ wait: gate }, { return: "b" }], key: "toolu_b", policy: SOON_MISSED },
+  { tool, input: [{ return: "c" }], key: "toolu_c" },
+];
+
+describe.concurrent("a model's decision, opened in one batch", () => {
+  test("opened again after a crash, by another process, opens nothing twice", async () => {
+    const tool = "repeated";
+    await using worker = await stack.worker({ name: tool });
+    const run = await stack.client.runs.create();
+    const first = await run.turn(1).openAll(decision(tool, "end"));
+    await worker.told("waiting", first[1]!.id);
+
+    await using restarted = clientOf(stack.server.url);
+    const turn = restarted.runs.open(run.id).turn(1);
+    const again = await turn.openAll(decision(tool, "end"));
+    expect(again.map(({ id, created }) => [id, created])).toEqual(first.map(({ id }) => [id, false]));
+    worker.go("end");
+    expect(numbersOf(await turn.settled())).toEqual([
+      [1, "toolu_a", "a"],
+      [2, "toolu_b", "b"],
+      [3, "toolu_c", "c"],
+    ]);
+    expect(await worker.starts()).toBe(3);
+    expect(await stack.client.runs.get(run.id)).toMatchObject({ calls: 3, openCalls: 0 });
+  });
+
+  test("with other content under a key is refused where it differs, and changes nothing", async () => {
+    const tool = "other_content";
+    await using worker = await stack.worker({ name: tool });
+    const turn = (await stack.client.runs.create()).turn(1);
+    const opened = await turn.openAll(decision(tool, "end"));
+    const other = decision(tool, "end").with(2, { tool, input: [{ return: "d" }], key: "toolu_c" });
+    const error: unknown = await turn.openAll(other).catch((thrown: unknown) => thrown);
+    expect(error).toBeInstanceOf(BatchError);
+    expect(error).toMatchObject({
+      reason: "KEY_REUSED",
+      refused: [{ index: 2, key: "toolu_c", error: { code: "ALREADY_EXISTS" } }],
+      opened: [{ id: opened[0]!.id }, { id: opened[1]!.id }, undefined],
+    });
+    worker.go("end");
+    expect((await turn.settled()).map(({ result }) => result)).toEqual(["a", "b", "c"]);
+  });
+
+  test("shows what has ended while the rest goes on, here and to other processes", async () => {
+    const tool = "seen_early";
+    await using worker = await stack.worker({ name: tool });
+    const run = await stack.client.runs.create();
+    const turn = run.turn(1);
+    const [a, b, c] = await turn.openAll(decision(tool, "end"));
+    const settled = turn.settled();
+    expect([await a!.outcome(), await c!.outcome()]).toMatchObject([{ result: "a" }, { result: "c" }]);
+    await using elsewhere = clientOf(stack.server.url);
+    const status = await elsewhere.runs.open(run.id).turn(1).status();
+    expect(numbersOf(status.outcomes)).toEqual([
+      [1, "toolu_a", "a"],
+      [3, "toolu_c", "c"],
+    ]);
+    expect(status).toMatchObject({ settled: false, open: [{ callId: b!.id, key: "toolu_b", tool }] });
+    worker.go("end");
+    expect(await settled).toHaveLength(3);
+    expect(await turn.status()).toMatchObject({ settled: true, open: [] });
+  });
+
+  test("is waited for although its worker and the server are killed meanwhile", async () => {
+    const tool = "both_killed";
+    await using server = await ServerProcess.start({ databaseUrl: stack.database.url });
+    await using harness = clientOf(server.url);
+    const turn = (await harness.runs.create()).turn(1);
+    await using worker = await stack.worker({ name: tool, url: server.url });
+    const [first, waiting] = await turn.openAll(decision(tool, "end"));
+    const settled = turn.settled();
+    await first!.outcome();
+    await worker.told("waiting", waiting!.id);
+    await worker.kill();
+    await server.restart();
+    await using second = await stack.worker({ name: `${tool}_2`, tools: [tool], url: server.url });
+    await second.told("waiting", waiting!.id);
+    second.go("end");
+    const outcomes = await settled;
+    expect(outcomes.map(({ result }) => result)).toEqual(["a", "b", "c"]);
+    expect(outcomes.map(({ attempt }) => attempt).slice(0, 2)).toEqual([1, 2]);
   });
 });

@@ -26,6 +26,8 @@ interface Locked {
   readonly resolved?: string;
   readonly link?: boolean;
   readonly dev?: boolean;
+  /** With what only development installs, and an optional peer that a user may bring. */
+  readonly devOptional?: boolean;
   readonly hasInstallScript?: boolean;
 }
 
@@ -41,7 +43,7 @@ const locked: readonly Locked[] = Object.entries<Omit<Locked, "name">>(
 )
   .filter(([folder, { link }]) => folder.includes("node_modules/") && link !== true)
   .map(([folder, facts]) => ({ ...facts, name: folder.replace(/^.*node_modules\//, "") }));
-const published = locked.filter(({ dev }) => dev !== true);
+const published = locked.filter(({ dev, devOptional }) => dev !== true && devOptional !== true);
 
 const isOurs = (name: string): boolean => name === "trunkline" || name.startsWith("@trunkline/");
 

@@ -18,6 +18,7 @@ export interface Manifest {
   readonly dependencies?: Readonly<Record<string, string>>;
   readonly optionalDependencies?: Readonly<Record<string, string>>;
   readonly peerDependencies?: Readonly<Record<string, string>>;
+  readonly peerDependenciesMeta?: Readonly<Record<string, { readonly optional?: boolean }>>;
 }
 
 const isOurs = (name: string): name is PackageName => name in FOLDERS;
@@ -57,9 +58,10 @@ const resolve = (name: string, from: string): string | undefined => {
 export const closureOf = (name: PackageName): Set<string> => {
   const names = new Set<string>();
   const visit = (folder: string): void => {
-    const { dependencies, optionalDependencies, peerDependencies } = readManifest(folder);
+    const { dependencies, optionalDependencies, peerDependencies, peerDependenciesMeta } = readManifest(folder);
     for (const dependency of Object.keys({ ...dependencies, ...optionalDependencies, ...peerDependencies })) {
-      if (names.has(dependency)) continue;
+      // An optional peer comes along with whoever installs it.
+      if (names.has(dependency) || peerDependenciesMeta?.[dependency]?.optional === true) continue;
       names.add(dependency);
       const installed = isOurs(dependency)
         ? path.join(ROOT, FOLDERS[dependency])

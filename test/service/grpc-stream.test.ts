@@ -134,7 +134,7 @@ test("frames are read however they are cut, and the stream ends in order", async
 
 test.each([
   ["one that is too large", framed(new Uint8Array(), 0, MOST_BYTES + 1), "ResourceExhausted"],
-  ["one that is no message", framed(Buffer.from([0xff, 0xff])), "Internal"],
+  ["one that is no message", framed(Buffer.from([0xff, 0xff])), "InvalidArgument"],
   ["one that says to be compressed", framed(new Uint8Array(), 1), "Internal"],
   ["one that is cut off by the end", frame(9).subarray(0, -1), "InvalidArgument"],
 ])("a frame that cannot be read ends the stream with what is wrong: %s", async (_, bytes, code) => {

@@ -268,28 +268,24 @@ describe("over two nodes, under load,", () => {
       if (index % 5 === 0 && context.attempt < 3) throw new HostToolError("again", { retryable: true });
       if (index % 7 === 0) throw new HostToolError("no");
       if (index % 3 === 0) {
-        const token = context.newToken();
-        setImmediate(() => void completed(token));
-        return context.defer({ token });
+        const deferred = await context.defer();
+        clients[1]!.tasks.complete(deferred.token, 1).catch(() => undefined);
+        return deferred;
       }
       return { index };
     };
-    const completed = async (token: string): Promise<void> => {
-      for (;;) {
-        const done = await clients[1]!.tasks.complete(token, 1).catch(() => undefined);
-        if (done !== undefined) return;
-      }
-    };
-    const workers = clients.map((client) => client.worker({ tools: { any: handler }, concurrency: 20 }));
+    const workers = clients.map((client) =>
+      client.worker({ tools: { any: handler }, concurrency: 20, onError: () => undefined }),
+    );
     const run = await clients[0]!.runs.create();
     const folded = new Map<string, Call>();
-    let over = false;
+    const loading = new AbortController();
     let cuts = 0;
     const steady = nodes.map(({ runs }) => new WatchClient(runs, run.id));
     const cutting = (async () => {
       for (let cursor = ""; ;) {
         const watch = new WatchClient(nodes[cuts % 2]!.runs, run.id, cursor);
-        if (!over) {
+        if (!loading.signal.aborted) {
           await somewhereWithin(80);
           await watch.cut();
         } else expect(await watch.end()).toBe("ok");
@@ -302,7 +298,7 @@ describe("over two nodes, under load,", () => {
     })();
     await load(clients, run.id, 150);
     await run.end();
-    over = true;
+    loading.abort();
     await cutting;
     const expected = await listed(it.node, run.id);
     expect(expected.size).toBe(150);

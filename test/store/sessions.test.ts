@@ -398,7 +398,8 @@ describe("nodes and tools", () => {
     await makeSession(store.db, { tools: ["echo", "add"] });
     await makeSession(store.db, { tools: ["hers"], scope: ofAlice });
     await makeSession(store.db, { tools: ["its"], scope: ofRun });
-    const seen = (scope: Scope) => toolsSeen(store.db, scope, ["add", "none", "echo", "hers", "its"], 300_000);
+    const seen = (scope: Scope) =>
+      toolsSeen(store.db, scope, ["add", "none", "echo", "hers", "its"], 300_000);
     expect(await seen(SCOPE)).toEqual(["add", "echo"]);
     expect(await seen({ ...SCOPE, namespace: "bob" })).toEqual(["add", "echo"]);
     expect(await seen({ ...ofAlice, runId: randomUUID() })).toEqual(["add", "echo", "hers"]);

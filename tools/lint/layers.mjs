@@ -36,11 +36,12 @@ const [core, store, access, exchange] = [`${src}core/`, `${src}store/`, `${src}a
 const [service, maintenance, embedded] = [`${src}service/`, `${src}maintenance/`, `${src}embedded/`];
 /** Log and configuration lie beside the layers: every one but `core` may read them. */
 const beside = [`${src}log.ts`, `${src}config.ts`];
+const testing = `${src}testing/`;
 const [server, index] = [`${src}server.ts`, `${src}index.ts`];
 const belowServer = [core, store, access, exchange, service, maintenance, ...beside];
 
 /**
- * Imports run one way: core <- store <- access, exchange <- service, maintenance <- server <- cli. The first
+ * Imports run one way: core <- store <- access, exchange <- service, maintenance <- server <- cli, testing. The first
  * entry that fits a file is its layer; a file that none fits (tests, benchmarks) may import anything.
  *
  * @type {readonly Layer[]}
@@ -99,6 +100,12 @@ export const LAYERS = [
     files: [src],
     packages: (name) => isPlain(name) || isSdk(name),
     why: "the command line speaks through the SDK and starts servers: no SQL and no wire of its own",
+  },
+  {
+    from: testing,
+    files: [...belowServer, embedded, server, testing],
+    packages: (name) => isPlain(name) || isSdk(name),
+    why: "testing puts a server, a PostgreSQL and a client together for tests: no SQL and no wire of its own",
   },
   {
     from: index,

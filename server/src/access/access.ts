@@ -25,6 +25,8 @@ export interface AccessOptions {
   /** Serves everybody, whatever they show. */
   readonly insecure: boolean;
   readonly book: AccessBook;
+  /** What time it is, in milliseconds since 1970. Default `Date.now`. */
+  readonly now?: () => number;
 }
 
 const BEARER = /^Bearer +(\S+) *$/i;
@@ -35,15 +37,18 @@ export class Access {
   readonly tokens: EndUserTokens;
   /** Whether anybody may do anything. */
   readonly insecure: boolean;
+  /** By this keys and tokens expire; in milliseconds since 1970. */
+  readonly now: () => number;
   readonly #rootHash: Buffer | null;
   /** Of callers that may be refused later on: whether they would be now. */
   readonly #standings = new WeakMap<Caller, () => TrunklineError | null>();
   readonly #listeners: (() => void)[] = [];
   readonly #usedAt = new Map<string, { readonly key: KeySecret; readonly at: number }>();
 
-  constructor({ rootKey, insecure, book }: AccessOptions) {
+  constructor({ rootKey, insecure, book, now = Date.now }: AccessOptions) {
     this.book = book;
-    this.tokens = new EndUserTokens(book);
+    this.now = now;
+    this.tokens = new EndUserTokens(book, now);
     this.insecure = insecure;
     this.#rootHash = rootKey === null ? null : hashSecret(rootKey);
     book.onChange(() => this.#recheck());
@@ -120,7 +125,7 @@ export class Access {
     const { id, secret } = parts;
     const good = (): KeySecret | undefined => {
       const known = this.book.key(id);
-      return known !== undefined && isKey(known, secret) ? known : undefined;
+      return known !== undefined && isKey(known, secret, this.now()) ? known : undefined;
     };
     const { version } = this.book;
     const key = good() ?? ((await this.book.lookAgain(version)) ? good() : undefined);
@@ -132,9 +137,9 @@ export class Access {
   }
 }
 
-function isKey({ hash, oldHash, oldUntil }: KeySecret, secret: string): boolean {
+function isKey({ hash, oldHash, oldUntil }: KeySecret, secret: string, now: number): boolean {
   if (isSecretOf(secret, hash)) return true;
-  const isOldGood = oldUntil !== null && oldUntil / 1_000 > Date.now();
+  const isOldGood = oldUntil !== null && oldUntil / 1_000 > now;
   return oldHash !== null && isOldGood && isSecretOf(secret, oldHash);
 }
 

@@ -36,10 +36,13 @@ export interface VerifiedToken {
  */
 export class EndUserTokens {
   readonly #book: AccessBook;
+  readonly #now: () => number;
   readonly #verified = new Map<string, VerifiedToken>();
 
-  constructor(book: AccessBook) {
+  /** `now` is in milliseconds since 1970. */
+  constructor(book: AccessBook, now: () => number) {
     this.#book = book;
+    this.#now = now;
   }
 
   /** Whether a credential looks like a token, and not like a key. */
@@ -60,7 +63,7 @@ export class EndUserTokens {
       .setIssuer(ISSUER)
       .setSubject(namespace)
       .setJti(id)
-      .setIssuedAt()
+      .setIssuedAt(new Date(this.#now()))
       .setExpirationTime(expiresAt)
       .sign(signer.secret);
   }
@@ -85,9 +88,9 @@ export class EndUserTokens {
   /** Why a token that was good is so no more; null while it is. */
   refusalOf({ caller, signingKeyId }: VerifiedToken): TrunklineError | null {
     const { scope, id, expiresAt } = caller;
-    if (expiresAt !== null && expiresAt <= Date.now()) return refused("the token has expired");
+    if (expiresAt !== null && expiresAt <= this.#now()) return refused("the token has expired");
     const key = this.#book.signingKey(scope.projectId, signingKeyId);
-    if (key === undefined || (key.retiresAt !== null && key.retiresAt / 1_000 <= Date.now())) {
+    if (key === undefined || (key.retiresAt !== null && key.retiresAt / 1_000 <= this.#now())) {
       return refused("the key that signed the token was replaced");
     }
     return this.#book.isRevoked(scope.projectId, id) ? refused("the token was revoked") : null;
@@ -99,6 +102,7 @@ export class EndUserTokens {
     if (key === undefined) throw invalid();
     const { payload } = await jwtVerify(token, key.secret, {
       algorithms: [ALGORITHM],
+      currentDate: new Date(this.#now()),
       issuer: ISSUER,
       requiredClaims: ["sub", "jti", "exp", "scope"],
     }).catch((error: unknown) => {

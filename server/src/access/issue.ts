@@ -77,6 +77,6 @@ export async function issueToken(db: Database, access: Access, spec: TokenSpec):
   }
   const { ttlMs, ...claims } = spec;
   const id = newKeyId();
-  const expiresAt = Math.ceil((Date.now() + ttlMs) / 1_000);
+  const expiresAt = Math.ceil((access.now() + ttlMs) / 1_000);
   return { token: await tokens.sign({ ...claims, id, expiresAt }), id, expiresAt: expiresAt * 1_000 };
 }

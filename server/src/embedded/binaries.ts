@@ -61,6 +61,16 @@ export async function findBinaries(
   );
 }
 
+/**
+ * The major version of the PostgreSQL in the npm package for this system, without running it.
+ *
+ * @throws TrunklineError UNAVAILABLE when there is none for this system.
+ */
+export async function bundledMajor(): Promise<string> {
+  const { packageVersion } = await findBundle();
+  return packageVersion.split(".", 1)[0] ?? packageVersion;
+}
+
 /** Copies the programs so that the account can run them; two copies at once do not harm each other. */
 export async function copyBinaries(source: string, target: string, account: Account): Promise<void> {
   const fresh = `${target}.${randomBytes(6).toString("hex")}`;

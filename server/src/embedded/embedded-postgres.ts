@@ -18,6 +18,7 @@ const IMMEDIATE_STOP_MS = 10_000;
 const ANSWER_MS = 10_000;
 /** Between two looks at a folder that is not ours yet; each may cost the start of a process. */
 const LOOK_AGAIN_MS = 100;
+const DEFAULT_CONNECTIONS = 200;
 
 /** Options of {@link startEmbeddedPostgres}. */
 export interface EmbeddedPostgresOptions {
@@ -32,6 +33,8 @@ export interface EmbeddedPostgresOptions {
    * machine. A server that already runs keeps its own setting.
    */
   readonly durable?: boolean;
+  /** Connections at most. Default 200. A server that already runs keeps its own setting. */
+  readonly maxConnections?: number;
 }
 
 /** A running embedded PostgreSQL. */
@@ -43,10 +46,10 @@ export interface EmbeddedPostgres {
   /** Whether it was running already: an orphan, or another live process's. */
   readonly reused: boolean;
   /**
-   * Shuts it down and waits until it is gone. One that another live process started is left running,
-   * and a later call does nothing.
+   * Shuts it down and waits until it is gone. One that another live process started is left running, unless `force`
+   * says that nobody needs it any more; and a later call does nothing.
    */
-  stop(): Promise<void>;
+  stop(options?: { readonly force?: boolean }): Promise<void>;
 }
 
 interface Settled {
@@ -55,6 +58,7 @@ interface Settled {
   readonly binaries: Binaries;
   readonly port: number | undefined;
   readonly durable: boolean;
+  readonly maxConnections: number;
   readonly log: (line: string) => void;
   /** On `performance.now()`'s clock. */
   readonly deadlineMs: number;
@@ -73,10 +77,11 @@ export async function startEmbeddedPostgres(options: EmbeddedPostgresOptions): P
     const account = await chooseAccount(options.dataDir);
     const binaries = await findBinaries(account, log);
     const dataDir = await placeDataFolder(options.dataDir, account, log);
-    const durable = options.durable ?? true;
+    const { port, durable = true, maxConnections = DEFAULT_CONNECTIONS } = options;
     await ensureCluster({ dataDir, binaries, account, durable, log });
     const deadlineMs = performance.now() + START_MS;
-    return await startOrReuse({ dataDir, account, binaries, port: options.port, durable, log, deadlineMs });
+    const settings = { port, durable, maxConnections };
+    return await startOrReuse({ dataDir, account, binaries, ...settings, log, deadlineMs });
   } catch (error) {
     if (error instanceof TrunklineError) throw error;
     throw unavailable(options.dataDir, error instanceof Error ? error.message : String(error), error);
@@ -154,15 +159,20 @@ function makeHandle(
     url: handle.url,
     pid: postmaster.process.pid,
     reused: handle.reused,
-    stop: () => (stopping ??= stop(start, postmaster, handle.token)),
+    stop: ({ force = false } = {}) => (stopping ??= stop(start, postmaster, handle.token, force)),
   };
 }
 
-async function stop(start: Settled, postmaster: Postmaster, token: string | undefined): Promise<void> {
+async function stop(
+  start: Settled,
+  postmaster: Postmaster,
+  token: string | undefined,
+  force: boolean,
+): Promise<void> {
   const { dataDir, log } = start;
   const { pid } = postmaster.process;
   const starter = await findStarter(dataDir);
-  if (starter !== undefined && starter.token !== token) {
+  if (!force && starter !== undefined && starter.token !== token) {
     log(`left PostgreSQL (process ${pid}) running for process ${starter.pid}`);
     return;
   }

@@ -24,6 +24,7 @@ export interface LaunchOptions {
   readonly port: number;
   /** Off: nothing is flushed to disk, which is fast and loses data when the machine stops. */
   readonly durable: boolean;
+  readonly maxConnections: number;
   readonly deadlineMs: number;
 }
 
@@ -88,7 +89,7 @@ function postgresArgs(options: LaunchOptions): string[] {
     port: options.port,
     // A socket's path is limited to about 100 bytes, which a project's folder may exceed.
     unix_socket_directories: "",
-    max_connections: 200,
+    max_connections: options.maxConnections,
     shared_buffers: "128MB",
     log_checkpoints: "off",
     ...(options.durable

@@ -42,6 +42,24 @@ export class Loop {
     if (this.#running === null) this.#arm();
   }
 
+  /**
+   * Does a round at once, after the one that is running; what it finds is as new as this call. The next comes as
+   * usual.
+   *
+   * @returns what the round resolved to; undefined after an error, which went to `onError`, or the loop's end
+   */
+  async runNow(): Promise<number | undefined> {
+    while (this.#running !== null) await this.#running;
+    if (this.#stopped) return undefined;
+    if (this.#timer !== null) clearTimeout(this.#timer);
+    let pauseMs: number | undefined;
+    this.#running = this.#round((ms) => {
+      pauseMs = ms;
+    });
+    await this.#running;
+    return pauseMs;
+  }
+
   /** Ends the loop; resolves when a round that is running has ended. */
   async stop(): Promise<void> {
     this.#stopped = true;
@@ -57,11 +75,12 @@ export class Loop {
     }, ms);
   }
 
-  async #round(): Promise<void> {
+  async #round(tell?: (pauseMs: number | undefined) => void): Promise<void> {
     this.#wakesAt = Infinity;
     let pauseMs: number | undefined;
     try {
       pauseMs = await this.#options.work();
+      tell?.(pauseMs);
     } catch (error) {
       this.#options.onError(error);
       pauseMs = this.#options.retryMs;

@@ -37,6 +37,8 @@ const RENEWAL_RETRY_MS = 500;
 export class Maintenance {
   readonly #exchange: Exchange;
   readonly #loops: readonly Loop[];
+  readonly #due: Loop;
+  readonly #renewal: Loop;
   /** What would be lost with the node. */
   readonly #lastWork: () => Promise<void>;
 
@@ -49,18 +51,17 @@ export class Maintenance {
     /** While there is no database only the renewal, which finds out, tries to reach it. */
     const loop = (everyMs: number, work: () => Promise<number | undefined>): Loop =>
       new Loop({ everyMs, onError, work: async () => (availability.isDown ? undefined : work()) });
-    const due = loop(LONGEST_SLEEP_MS, () => sweepDue(exchange));
-    exchange.onDue((inMs) => {
-      due.wakeIn(inMs);
+    this.#due = loop(LONGEST_SLEEP_MS, () => sweepDue(exchange));
+    exchange.onDue((inMs) => this.#due.wakeIn(inMs));
+    this.#renewal = new Loop({
+      everyMs: intervalMs,
+      retryMs: Math.min(intervalMs, RENEWAL_RETRY_MS),
+      onError,
+      work: () => nothing(renewOrTell(exchange).then((version) => access.heard(version))),
     });
     this.#loops = [
-      due,
-      new Loop({
-        everyMs: intervalMs,
-        retryMs: Math.min(intervalMs, RENEWAL_RETRY_MS),
-        onError,
-        work: () => nothing(renewOrTell(exchange).then((version) => access.heard(version))),
-      }),
+      this.#due,
+      this.#renewal,
       loop(intervalMs, () => nothing(reconcile(exchange))),
       loop(Math.min(intervalMs, 1_000), async () => {
         if (availability.steadyMs < intervalMs) return undefined;
@@ -82,6 +83,16 @@ export class Maintenance {
 
   start(): void {
     for (const loop of this.#loops) loop.start();
+  }
+
+  /**
+   * Does what is due by now, rather than in the rounds to come: for whoever moved the database's clock. Leases come
+   * first, as they would have ended first, and at once: what was heard of their workers was moved along.
+   */
+  async catchUp(): Promise<void> {
+    await this.#renewal.runNow();
+    while (await sweepLeases(this.#exchange));
+    while ((await this.#due.runNow()) === 0);
   }
 
   /** Resolves when nothing of it runs any more. */

@@ -115,9 +115,7 @@ async function rotateKey(
 ): Promise<RotateKeyResponse> {
   const projectId = await projectOf({ exchange }, caller, project);
   const ofKey = { projectId, id: keyId };
-  const made = isKeyId(keyId)
-    ? await replaceSecret(exchange.db, access.book, ofKey, graceMs(grace))
-    : null;
+  const made = isKeyId(keyId) ? await replaceSecret(exchange.db, access.book, ofKey, graceMs(grace)) : null;
   if (made === null) throw noKey(keyId);
   return { $typeName: "trunkline.v1.RotateKeyResponse", key: toKeyMessage(made.key), secret: made.text };
 }

@@ -119,8 +119,7 @@ export class HintListener {
     if (this.#timer !== null) clearTimeout(this.#timer);
     const client = this.#client;
     this.#client = null;
-    // A connection that hangs is not waited for.
-    if (client !== null) await Promise.race([client.end().catch(() => undefined), pause(RECONNECT_MS)]);
+    if (client !== null) await endWithin(client, RECONNECT_MS);
   }
 
   /** The connection that listens from now on; null when it is no longer wanted. */
@@ -231,6 +230,12 @@ async function connectTo(url: string): Promise<pg.Client> {
   return client;
 }
 
-function pause(ms: number): Promise<void> {
-  return new Promise((resolve) => setTimeout(resolve, ms));
+/** Closes a connection; one that hangs is not waited for. */
+async function endWithin(client: pg.Client, ms: number): Promise<void> {
+  let timer: NodeJS.Timeout | undefined;
+  const over = new Promise<void>((resolve) => {
+    timer = setTimeout(resolve, ms);
+  });
+  await Promise.race([client.end().catch(() => undefined), over]);
+  clearTimeout(timer);
 }

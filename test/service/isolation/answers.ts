@@ -24,7 +24,7 @@ export interface Answered extends Cell {
 export const isStream = ({ method }: Case): boolean => method.methodKind !== "unary";
 
 /** The ways in which a case can be carried, those of people first. */
-export function carriersOf(of: Case): readonly Carrier[] {
+export function carriersOf(of: Case): readonly [Carrier, Carrier, ...Carrier[]] {
   return isStream(of)
     ? ["connect+json", "grpc", "connect+proto", "grpc-web"]
     : ["json", "proto", "grpc", "grpc-web"];

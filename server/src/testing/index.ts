@@ -1,0 +1,2 @@
+export { type Clock } from "./clock.js";
+export { startTestServer, type CallWanted, type TestServer, type TestServerOptions } from "./test-server.js";
