@@ -21,6 +21,7 @@ export default defineConfig({
       },
       { find: /^@trunkline\/proto\/(.+)$/, replacement: source("gen/src/trunkline/v1/$1_pb.ts") },
       { find: /^@trunkline\/sdk$/, replacement: source("client/src/index.ts") },
+      { find: /^@trunkline\/sdk\/ai$/, replacement: source("client/src/ai/index.ts") },
       { find: /^trunkline\/testing$/, replacement: source("server/src/testing/index.ts") },
       { find: /^trunkline$/, replacement: source("server/src/index.ts") },
     ],

@@ -260,6 +260,8 @@ CREATE INDEX calls_claimable ON public.calls USING btree (project_id, tool, prio
 
 CREATE INDEX calls_claimable_by_namespace ON public.calls USING btree (project_id, namespace, tool, priority DESC, id) WHERE ((state = 'queued'::call_state) AND (NOT backing_off));
 
+CREATE INDEX calls_deferred ON public.calls USING btree (project_id, namespace, run_id, seq) WHERE (state = 'deferred'::call_state);
+
 CREATE INDEX calls_due ON public.calls USING btree (due_at) WHERE (due_at IS NOT NULL);
 
 CREATE INDEX calls_held ON public.calls USING btree (project_id, session) WHERE (state = 'claimed'::call_state);

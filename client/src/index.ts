@@ -60,6 +60,7 @@ export { type TransportMode } from "./route.js";
 export { type RunInfo, type RunState } from "./run-info.js";
 export { type RunFilter, type RunOptions, type Runs } from "./runs.js";
 export { type KeyScope, type TokenScope } from "./scopes.js";
+export { DEFAULT_URL } from "./server-url.js";
 export { type Session, type SessionOptions, type Sessions } from "./sessions.js";
 export { type Settlement, type TaskFailure } from "./settlement.js";
 export { type StandardSchemaV1 } from "./standard-schema.js";
@@ -76,7 +77,7 @@ export {
 } from "./tool-definition.js";
 export { type ToolProxy } from "./tools-proxy.js";
 export { type ToolDeclaration, type ToolDeclarations, type Toolset, type Toolsets } from "./toolsets.js";
-export { DEFAULT_URL, type EndpointOptions } from "./transport.js";
+export { type EndpointOptions } from "./transport.js";
 export { Turn, TurnTimeoutError, type OpenCall, type SettledOptions, type TurnStatus } from "./turn.js";
 export { BatchError, type BatchCall, type RefusedCall } from "./turn-batch.js";
 export { VERSION } from "./version.js";

@@ -20,8 +20,7 @@ export interface StandardProps<Input = unknown, Output = Input> {
 
 /** A value, perhaps another one than was given, or why there is none. */
 export type StandardResult<Output> =
-  | { readonly value: Output; readonly issues?: undefined }
-  | { readonly issues: readonly StandardIssue[] };
+  { readonly value: Output; readonly issues?: undefined } | { readonly issues: readonly StandardIssue[] };
 
 /** One thing that is wrong with a value. */
 export interface StandardIssue {

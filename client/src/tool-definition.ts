@@ -85,9 +85,9 @@ export type TypedHandler<Tool> = (
 
 /** Handlers of tools that workers execute, by their names; a worker may have some of them. */
 export type TypedHandlers<Tools> = {
-  readonly [Name in keyof Tools as Tools[Name] extends { readonly executor: "client" }
-    ? never
-    : Name]?: TypedHandler<Tools[Name]>;
+  readonly [
+    Name in keyof Tools as Tools[Name] extends { readonly executor: "client" } ? never : Name
+  ]?: TypedHandler<Tools[Name]>;
 };
 
 /** Calls a tool; its input may be left out where that may be anything, or undefined. */

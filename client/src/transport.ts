@@ -8,9 +8,7 @@ import { TrunklineError } from "./errors.js";
 import { checkKey, type KeySource } from "./key-source.js";
 import { plainConnection } from "./plain-connection.js";
 import { checkMode, Route, type Patience, type TransportMode } from "./route.js";
-
-/** Where a client finds its server when nothing is given. */
-export const DEFAULT_URL = "http://127.0.0.1:7788";
+import { checkUrl, DEFAULT_URL } from "./server-url.js";
 
 /** How the server is reached. */
 export interface EndpointOptions {
@@ -79,7 +77,7 @@ export class Endpoint {
     warn: (message: string) => void = () => undefined,
     patience: Patience = {},
   ) {
-    this.url = checkUrl(options.url ?? fromEnvironment("TRUNKLINE_URL") ?? DEFAULT_URL);
+    this.url = checkUrl(options.url ?? fromEnvironment("TRUNKLINE_URL") ?? DEFAULT_URL, "key");
     const key = options.key ?? fromEnvironment("TRUNKLINE_KEY");
     this.#interceptors = key === undefined ? [] : [authorize(checkKey(key, "key"))];
     this.renewsKey = typeof key === "function";
@@ -252,26 +250,4 @@ function connectionOf(stream: ClientHttp2Stream): ClientHttp2Session | undefined
 function fromEnvironment(name: string): string | undefined {
   const value = process.env[name];
   return value === "" ? undefined : value;
-}
-
-function checkUrl(given: string): string {
-  const metadata = { field: "url" };
-  const allowed = `allowed is http://HOST:PORT or https://HOST:PORT, such as ${DEFAULT_URL}`;
-  if (!URL.canParse(given)) {
-    throw new TrunklineError("INVALID_FIELD", `url: ${JSON.stringify(given)} is not a URL; ${allowed}`, {
-      metadata,
-    });
-  }
-  const url = new URL(given);
-  if (url.username !== "" || url.password !== "") {
-    throw new TrunklineError("INVALID_FIELD", "url: it has a user or a password in it; give `key` instead", {
-      metadata,
-    });
-  }
-  if (url.protocol !== "http:" && url.protocol !== "https:") {
-    throw new TrunklineError("INVALID_FIELD", `url: it begins with ${url.protocol}; ${allowed}`, {
-      metadata,
-    });
-  }
-  return url.origin + url.pathname.replace(/\/+$/, "");
 }

@@ -32,7 +32,8 @@ await trunkline.close();
 async function chooseFirst() {
   const asked = await trunkline.calls.list({ state: "deferred", tool: "ask_traveller", payloads: true });
   for (const { id, input } of asked.items) {
-    const result = { choice: input.options[0] };
+    const { options } = /** @type {{ options: string[] }} As the tool's schema has it. */ (input);
+    const result = { choice: options[0] };
     await unlessMissed(`chose ${result.choice}`, id, () =>
       trunkline.calls.settle(id, { type: "tool.result", result }),
     );

@@ -54,7 +54,8 @@ export const tools = {
     policy: { deferTimeout: "3d" },
   },
   approve: {
-    description: "Asks the traveller's manager to approve a price, and waits for the answer, for days if need be.",
+    description:
+      "Asks the traveller's manager to approve a price, and waits for the answer, for days if need be.",
     input: object({ cents, reason: text }),
     policy: { ...retry, deferTimeout: "3d" },
   },

@@ -16,6 +16,7 @@ const { TRAINS_MS = "1500" } = process.env;
 /** How often the booking system is busy before it holds seats. */
 const BUSY_ATTEMPTS = 2;
 
+/** @type {Readonly<Record<string, string>>} */
 const SKIES = { Oslo: "snow", Bergen: "rain", Trondheim: "sun" };
 
 const TRAINS = [
@@ -41,7 +42,8 @@ const handlers = {
 
   hold_seats: async (/** @type {{ train: string, seats: number }} */ { train, seats }, ctx) => {
     // Real ones would pass ctx.idempotencyKey on, so that an attempt whose answer was lost holds no second seats.
-    if (ctx.attempt <= BUSY_ATTEMPTS) throw new HostToolError("the booking system is busy", { retryable: true });
+    if (ctx.attempt <= BUSY_ATTEMPTS)
+      throw new HostToolError("the booking system is busy", { retryable: true });
     return { hold: `${train}/${seats}`, hours: 24 };
   },
 

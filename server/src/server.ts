@@ -69,6 +69,8 @@ export interface Server {
   renewTls(files: TlsFiles): void;
   /** Does what is due by now without waiting for its time: for tests that have moved the database's clock. */
   catchUp(): Promise<void>;
+  /** Has calls wait in their queues until the result is called: for tests that move that clock in steps. */
+  holdClaims(): () => void;
   /**
    * Ends it: takes no more connections, tells clients to go, waits at most `graceMs` (5 s by default) for
    * what is under way, and leaves the rest to the other nodes or the next start.
@@ -184,12 +186,8 @@ async function serve(
   const { log } = options;
   const { availability, upkeep, nodeId } = exchange;
   const access = await openAccess(options, exchange);
-  const maintenance = new Maintenance({
-    exchange,
-    retentionMs: options.retentionMs ?? null,
-    access,
-    onError,
-  });
+  const { retentionMs = null } = options;
+  const maintenance = new Maintenance({ exchange, retentionMs, access, onError });
   const { quotas = {} } = options;
   const bounds = Object.keys(quotas).length === 0 ? null : new Quotas(exchange.db, quotas);
   const deps = serviceDeps(exchange, onError, options.maxStreamAgeMs, bounds);
@@ -233,6 +231,7 @@ async function serve(
     nodeId,
     renewTls: (files) => listener.renewTls(files),
     catchUp: () => maintenance.catchUp(),
+    holdClaims: () => exchange.dispatch.hold(),
     stop: ({ graceMs = DEFAULT_GRACE_MS } = {}) => (stopped ??= stop(graceMs)),
   };
 }

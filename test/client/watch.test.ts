@@ -198,7 +198,7 @@ test("a key that expires is asked for anew, and the watching goes on", async () 
   await client.close();
 });
 
-test("what watches runs needs nothing of Node, so that it works in a browser", async () => {
+test("what watches runs needs neither Node nor the wire, so that a browser can use it", async () => {
   const seen = new Set<string>();
   const needed = new Set<string>();
   const visit = async (file: string): Promise<void> => {
@@ -213,5 +213,5 @@ test("what watches runs needs nothing of Node, so that it works in a browser", a
     }
   };
   await visit("watch.ts");
-  expect([...needed].sort()).toEqual(["@bufbuild/protobuf", "@connectrpc/connect", "@trunkline/proto"]);
+  expect([...needed]).toEqual([]);
 });

@@ -5,7 +5,7 @@ import { fileURLToPath } from "node:url";
 import { CallState } from "@trunkline/proto/model";
 import { RunState } from "@trunkline/proto/run";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { DEFAULT_URL } from "../../client/src/transport.js";
+import { DEFAULT_URL } from "../../client/src/server-url.js";
 import { endOfString } from "../../server/src/core/json-text.js";
 import { GO_TOOLS } from "../../tools/go-tools.mjs";
 import { useNode } from "../service/node.js";

@@ -2,7 +2,7 @@ import { cp, readFile, stat } from "node:fs/promises";
 import { request } from "node:https";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
-import { DEFAULT_URL } from "../../client/src/transport.js";
+import { DEFAULT_URL } from "../../client/src/server-url.js";
 import { DEFAULT_PORT } from "../../server/src/config.js";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { useDatabase } from "../support/database.js";

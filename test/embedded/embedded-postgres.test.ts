@@ -69,6 +69,14 @@ describe("an embedded PostgreSQL of this process", () => {
     await server.stop();
   });
 
+  test("is stopped by a second start that says that nobody needs it any more", async () => {
+    const first = await startEmbeddedPostgres({ dataDir });
+    const second = await startEmbeddedPostgres({ dataDir });
+    await second.stop({ force: true });
+    expect(await inspectProcess(first.pid)).toBeUndefined();
+    await first.stop();
+  });
+
   test("is reused by a second start, whose stop leaves it to the first", async () => {
     const log: string[] = [];
     const first = await startEmbeddedPostgres({ dataDir });

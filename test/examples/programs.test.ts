@@ -141,6 +141,22 @@ describe("async-tools", () => {
     expect((await readdir(join(folder, "jobs"))).filter((name) => name.endsWith(".job.json"))).toEqual([]);
   });
 
+  test("goes on with a session whose worker and harness were killed while its call was left open", async () => {
+    const [deciding, asking] = [
+      startExample("async-tools/decide.mjs", ["deciding"], env),
+      startExample("async-tools/session.mjs", ["2025-05"], env),
+    ];
+    await deciding.line("took on the report of 2025-05");
+    await asking.line("asked scripted for the report of 2025-05");
+    for (const { child } of [deciding, asking]) child.kill("SIGKILL");
+    expect(await Promise.all([deciding.ended, asking.ended])).toEqual(["SIGKILL", "SIGKILL"]);
+    const again = startExample("async-tools/session.mjs", ["2025-05"], env);
+    await again.line("waiting");
+    expect(await render()).toMatchObject({ status: 0, stdout: [expect.stringContaining("settled")] });
+    expect(await again.ended).toBe(0);
+    expect(resultOf(again)).toMatchObject({ attempt: 1, report: { month: "2025-05" } });
+  });
+
   test("says how it is used when it is given no file", async () => {
     const { status, stderr } = await runExample("async-tools/render.mjs", [], env);
     expect(status).toBe(2);

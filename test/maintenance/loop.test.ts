@@ -47,6 +47,26 @@ describe("Loop", () => {
     expect(errors.length).toBeGreaterThanOrEqual(2);
   });
 
+  test("a round that is asked for comes at once, after the one that runs, and tells its pause", async () => {
+    let rounds = 0;
+    let finish = (): void => undefined;
+    const loop = loopOf({
+      everyMs: 60_000,
+      onError: never,
+      work: async () => {
+        if (++rounds === 1) await new Promise<void>((resolve) => (finish = resolve));
+        return rounds;
+      },
+    });
+    const first = loop.runNow();
+    const others = Promise.all([loop.runNow(), loop.runNow()]);
+    finish();
+    expect([await first, ...(await others)]).toEqual([1, 2, 3]);
+    await loop.stop();
+    expect(await loop.runNow()).toBeUndefined();
+    expect(rounds).toBe(3);
+  });
+
   test("a round is brought forward, even while one runs", async () => {
     let rounds = 0;
     let finish = (): void => undefined;

@@ -77,6 +77,9 @@ describe("an empty folder", () => {
     expect(namesOf("@trunkline/sdk", empty)).toEqual(
       expect.arrayContaining(["Trunkline", "HostToolError", "ToolError"]),
     );
+    // It needs no AI SDK to be there.
+    expect(namesOf("@trunkline/sdk/ai", empty)).toEqual(["aiTools", "openToolCalls", "toolMessages"]);
+    expect(() => namesOf("ai", empty)).toThrow("ERR_MODULE_NOT_FOUND");
     expect(() => namesOf("trunkline", empty)).toThrow("ERR_MODULE_NOT_FOUND");
     expect(() => namesOf("pg", empty)).toThrow("ERR_MODULE_NOT_FOUND");
   });
@@ -93,6 +96,7 @@ describe("an empty folder", () => {
   test("with the server in it can import the server and run its command", () => {
     const empty = emptyFolderWith("trunkline");
     expect(namesOf("trunkline", empty)).not.toEqual([]);
+    expect(namesOf("trunkline/testing", empty)).toEqual(["startTestServer"]);
     const bin = path.join(empty, "node_modules", "trunkline", "bin", "trunkline.js");
     const help = execFileSync(process.execPath, [bin, "--help"], { cwd: empty, encoding: "utf8" });
     expect(help).toContain("Usage: trunkline");

@@ -58,7 +58,8 @@ const resolve = (name: string, from: string): string | undefined => {
 export const closureOf = (name: PackageName): Set<string> => {
   const names = new Set<string>();
   const visit = (folder: string): void => {
-    const { dependencies, optionalDependencies, peerDependencies, peerDependenciesMeta } = readManifest(folder);
+    const { dependencies, optionalDependencies, peerDependencies, peerDependenciesMeta } =
+      readManifest(folder);
     for (const dependency of Object.keys({ ...dependencies, ...optionalDependencies, ...peerDependencies })) {
       // An optional peer comes along with whoever installs it.
       if (names.has(dependency) || peerDependenciesMeta?.[dependency]?.optional === true) continue;

@@ -181,6 +181,38 @@ describe("lists", () => {
     expect(await listAll(SCOPE, { ...ALL, labels: { [label]: "x" } })).toHaveLength(3);
   });
 
+  test("have an end user's deferred calls, of all runs and of one, in pages and filtered, as any other calls", async () => {
+    const [alice, bob] = [newName("alice"), newName("bob")];
+    const runs = [
+      await makeRun(store.db, { namespace: alice }),
+      await makeRun(store.db, { namespace: alice }),
+    ];
+    const other = await makeRun(store.db, { namespace: bob });
+    for (const run of [...runs, other]) {
+      for (const seq of [1, 2, 3])
+        await openCall(store.db, run, seq, { executor: "client", tool: `t${String(seq)}` });
+      await openCall(store.db, run, 4);
+      await apply(store.db, await openCall(store.db, run, 5, { executor: "client" }), succeeds("1"));
+    }
+    const scope: Scope = { projectId: PROJECT, namespace: alice };
+    const ids = runs.map(({ id }) => id).sort();
+    const expected = ids.reverse().flatMap((id) => [3, 2, 1].map((seq) => `${id}/${String(seq)}`));
+    for (const payloads of [true, false]) {
+      const deferred: CallFilter = { ...ALL, states: ["deferred"], payloads };
+      for (const limit of [1, 2, 10]) {
+        expect(await listAll(scope, { ...deferred, limit })).toEqual(expected);
+        const ofRun = { ...deferred, limit, runId: ids[1]! };
+        expect(await listAll(scope, ofRun)).toEqual(expected.slice(3));
+        expect(await listAll({ ...scope, runId: ids[1]! }, { ...deferred, limit })).toEqual(
+          expected.slice(3),
+        );
+      }
+      expect(await listAll(scope, { ...deferred, tool: "t2" })).toEqual([expected[1], expected[4]]);
+      expect(await listAll(scope, { ...deferred, runId: other.id })).toEqual([]);
+      expect(await listAll(SCOPE, { ...deferred, namespace: alice })).toEqual(expected);
+    }
+  });
+
   test("show an end user's credential its own namespace, whatever the filter asks for (I7)", async () => {
     const [alice, bob] = [newName("alice"), newName("bob")];
     const runs = [await makeRun(store.db, { namespace: alice }), await makeRun(store.db, { namespace: bob })];

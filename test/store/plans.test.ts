@@ -41,6 +41,7 @@ const ENTRIES: Readonly<Record<string, readonly string[]>> = {
   calls_claimable: ["project_id", "tool"],
   calls_claimable_by_namespace: ["project_id", "namespace =", "tool"],
   calls_held: ["project_id", "session"],
+  calls_deferred: ["project_id", "namespace"],
   runs_pkey: ["project_id"],
   runs_key: ["project_id", "key"],
   runs_namespace: ["project_id", "namespace"],
@@ -69,6 +70,8 @@ const LOOK_UPS: Readonly<Record<string, string>> = {
   calls_claim_of_run: "calls_pkey",
   call_tokens: "calls_pkey",
   calls_queued_tools: "calls_claimable",
+  calls_list_deferred: "calls_deferred",
+  calls_list_deferred_bare: "calls_deferred",
 };
 
 describe.each([

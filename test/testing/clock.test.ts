@@ -39,7 +39,9 @@ function held(): {
 
 describe("a clock that is advanced", () => {
   test("has a deferral of three days time out in a moment, and not earlier", async () => {
-    await using _ = serving("ask", async (__, ctx) => void (await ctx.defer({ timeout: "3d" })));
+    await using _ = serving("ask", async (__, ctx) => {
+      await ctx.defer({ timeout: "3d" });
+    });
     const run = await server.client.runs.create();
     const call = await run.open("ask");
     await server.untilCall({ tool: "ask", state: "deferred" });
@@ -57,7 +59,7 @@ describe("a clock that is advanced", () => {
     console.log(`three days passed in ${Math.round(tookMs)} ms`);
   });
 
-  test("runs the attempts that wait out their backoff, one after the other", async () => {
+  test("brings one attempt of a call whose backoff ends, however much time passes", async () => {
     await using _ = serving("flaky", (__, { attempt }) => {
       if (attempt < 4) throw new HostToolError(`not the ${attempt}th time`, { retryable: true });
       return attempt;
@@ -67,11 +69,11 @@ describe("a clock that is advanced", () => {
     const call = await run.open("flaky", {}, { policy });
     for (const attempt of [1, 2, 3]) {
       await server.untilCall({ state: "queued", attempt });
-      await server.clock.advance("4h");
+      await server.clock.advance("30d");
     }
     expect(await call.outcome()).toMatchObject({ state: "succeeded", result: 4 });
     const failedAt = (await call.status()).attempts.map(({ endedAt }) => endedAt?.getTime() ?? 0);
-    expect(failedAt[2]! - failedAt[0]!).toBeGreaterThanOrEqual(2 * 4 * 60 * 60 * 1_000);
+    expect(failedAt[2]! - failedAt[0]!).toBeGreaterThanOrEqual(2 * 30 * DAY_MS);
   });
 
   test("ends a run whose TTL passes, and cancels its calls", async () => {
@@ -103,11 +105,11 @@ describe("a clock that is advanced", () => {
 
   test("goes through many due times quickly", async () => {
     const run = await server.client.runs.create();
-    const minutes = Array.from({ length: 300 }, (_, index) => index + 1);
+    const minutes = Array.from({ length: 60 }, (_, index) => index + 1);
     const calls = await Promise.all(
       minutes.map((each) => run.open("nobody", {}, { policy: { totalTimeout: `${each}m` } })),
     );
-    await server.clock.advance("5h");
+    await server.clock.advance("1h");
     const ends = await Promise.all(calls.map((call) => call.outcome()));
     expect(ends.every(({ error }) => error?.kind === "total_timeout")).toBe(true);
   });
@@ -158,7 +160,7 @@ describe("a handler that runs while the clock is advanced", () => {
   test("loses its claim when its process was killed before, and another worker gets it", async () => {
     const killed = new WorkerProcess({ url: server.url, name: "sleep", tools: ["sleep"] });
     const run = await server.client.runs.create();
-    const call = await run.open("sleep", { ms: 3_600_000 });
+    const call = await run.open("sleep", [{ wait: "for ever" }]);
     await server.untilCall({ tool: "sleep", state: "claimed" });
     await killed.kill();
     await using _ = serving("sleep", () => "by another");
@@ -193,7 +195,7 @@ describe("the reset between two tests", () => {
 
     const again = await server.client.runs.create({ key: "the-run", toolset: "kept" });
     expect(again.id).not.toBe(run.id);
-    expect(again.info?.toolset).toMatchObject({ version: kept.version });
+    expect(again.info?.toolsetVersion).toBe(kept.version);
     expect(await again.call("kept.tool", "now")).toBe("done");
     console.log(`reset in ${Math.round(tookMs)} ms`);
   });

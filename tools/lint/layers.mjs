@@ -126,6 +126,12 @@ export const LAYERS = [
     why: "what lies beside the layers is read by all of them, so it may know only core",
   },
   {
+    from: "client/src/browser/",
+    files: ["client/src/"],
+    packages: of("@trunkline/proto"),
+    why: "the browser's entry is small and knows no Node: of the wire it has the types alone",
+  },
+  {
     from: "client/src/",
     files: ["client/src/"],
     packages: (name) => isWire(name) || isNode(name),
@@ -136,6 +142,12 @@ export const LAYERS = [
     files: ["gen/"],
     packages: of("@bufbuild/protobuf"),
     why: "generated code depends on protobuf's runtime and on itself",
+  },
+  {
+    from: "examples/agent/",
+    files: ["examples/agent/"],
+    packages: (name) => isNode(name) || isSdk(name) || name === "@trunkline/sdk/ai" || name === "ai",
+    why: "examples are copied by users: they import public names only, this one also the AI SDK and what is for it",
   },
   {
     from: "examples/",

@@ -87,7 +87,10 @@ const KEPT_DIGITS = 15;
 function isExact(json: string): boolean {
   const numbers = json.replace(TEXTS, "").match(NUMBERS) ?? [];
   return numbers.every((number) => {
-    const digits = number.replace(/[eE].*/, "").replace(/\D/g, "").replace(/^0+/, "");
+    const digits = number
+      .replace(/[eE].*/, "")
+      .replace(/\D/g, "")
+      .replace(/^0+/, "");
     return (digits.length <= KEPT_DIGITS || String(Number(number)) === number) && isFinite(Number(number));
   });
 }

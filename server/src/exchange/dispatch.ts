@@ -52,6 +52,7 @@ export class Dispatch {
   #roundsWanted = false;
   #roundSlots = ROUND_SLOTS;
   #stopped = false;
+  #holds = 0;
 
   constructor(options: DispatchOptions) {
     this.#options = options;
@@ -86,6 +87,17 @@ export class Dispatch {
     this.#queues.clear();
   }
 
+  /**
+   * Chooses nobody until the result is called; what is queued meanwhile stays so. Rounds that are under way are not
+   * waited for.
+   */
+  hold(): () => void {
+    this.#holds++;
+    return () => {
+      if (--this.#holds === 0) this.wakeAll();
+    };
+  }
+
   /** Adds to a session's credit. */
   grant(session: Session, slots: number): void {
     if (slots <= 0) return;
@@ -108,7 +120,7 @@ export class Dispatch {
   /** Takes a session with room for a new call, if its tool's queue is known to be empty. */
   assign(call: DispatchedCall, toolset: string | null): Assignment | null {
     const queue = this.#queues.get(queueKey(call.projectId, call.tool));
-    if (queue === undefined || queue.ready.size === 0) return null;
+    if (queue === undefined || queue.ready.size === 0 || this.#holds > 0) return null;
     if (!queue.isEmpty(performance.now(), this.#options.hearsHints)) {
       this.#want();
       return null;
@@ -225,10 +237,11 @@ export class Dispatch {
 
   /** Asks for claim rounds, once per turn of the event loop. */
   #want(): void {
-    if (this.#roundsWanted || this.#stopped) return;
+    if (this.#roundsWanted || this.#stopped || this.#holds > 0) return;
     this.#roundsWanted = true;
     setImmediate(() => {
       this.#roundsWanted = false;
+      if (this.#holds > 0) return;
       for (const [key, sessions] of this.#groups()) {
         if (!this.#rounds.has(key)) void this.#round(key, sessions);
       }

@@ -1,5 +1,6 @@
 import { IncomingMessage } from "node:http";
 import { constants, type ServerHttp2Stream } from "node:http2";
+import type { Readable } from "node:stream";
 import { LIMITS } from "../core/limits.js";
 import type { RequestHandler } from "./listener-handler.js";
 
@@ -28,19 +29,33 @@ export function boundRest(request: Request, response: Response, restMs: number):
 }
 
 function closeAfterAnswer(request: Request, stream: ServerHttp2Stream): void {
+  // A client that goes away while it is answered; Node waits for the rest of the answer to be sent.
+  stream.once("aborted", () => setImmediate(() => stream.destroy()));
+  stream.once("finish", () => dropUnread(stream));
   // A reset before that would take the trailers along.
   stream.once("wantTrailers", () => {
     if (request.complete) return;
     const closeUnlessEnded = (): void => {
-      if (!request.complete) stream.close(constants.NGHTTP2_NO_ERROR);
+      if (request.complete) return;
+      stream.close(constants.NGHTTP2_NO_ERROR);
+      stream.resume();
     };
     // Nor at once: one that overtakes the trailers in the client's own reading takes the answer with it. And a process
     // that stood still runs its timers before it reads what came meanwhile.
     const timer = setTimeout(() => setImmediate(closeUnlessEnded), LINGER_MS);
     stream.once("close", () => clearTimeout(timer));
-    // What is not read stops its sender by the window.
-    dropUpTo(REST_BYTES, request, () => request.pause());
   });
+}
+
+/**
+ * Takes what nobody reads any more. Node keeps a stream of which something is unread, with its part of the window, for
+ * as long as its connection lasts: that would come to a stand.
+ */
+function dropUnread(stream: ServerHttp2Stream): void {
+  stream.removeAllListeners("data");
+  // What is not read stops its sender by the window.
+  dropUpTo(REST_BYTES, stream, () => stream.pause());
+  stream.resume();
 }
 
 function dropRest(request: IncomingMessage, restMs: number): void {
@@ -55,9 +70,9 @@ function dropRest(request: IncomingMessage, restMs: number): void {
   request.once("close", () => clearTimeout(late));
 }
 
-function dropUpTo(bytes: number, request: Request, tooMuch: () => void): void {
+function dropUpTo(bytes: number, body: Readable, tooMuch: () => void): void {
   let left = bytes;
-  request.on("data", ({ length }: Buffer) => {
+  body.on("data", ({ length }: Buffer) => {
     left -= length;
     if (left < 0) tooMuch();
   });

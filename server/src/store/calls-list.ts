@@ -53,10 +53,20 @@ const OF_RUN = `${JOINED}
   WHERE c.project_id = $1 AND c.run_id = $2::uuid AND c.seq < $9::integer AND ${FILTER}
   ORDER BY c.seq DESC LIMIT $8`;
 
+/** Of one end user, by the index that has nothing else, which the planner takes only where the state is no parameter. */
+const DEFERRED = `${JOINED}
+  WHERE c.project_id = $1 AND c.namespace = $5::text AND c.state = 'deferred'
+    AND (c.run_id, c.seq) < (coalesce($2, 'ffffffff-ffff-ffff-ffff-ffffffffffff'::uuid), $9::integer)
+    AND ($10::uuid IS NULL OR c.run_id = $10)
+    AND ${FILTER}
+  ORDER BY c.run_id DESC, c.seq DESC LIMIT $8`;
+
 const LIST = statement("calls_list", `SELECT ${RECORD_COLUMNS} ${OF_PROJECT}`);
 const LIST_BARE = statement("calls_list_bare", `SELECT ${BARE_RECORD_COLUMNS} ${OF_PROJECT}`);
 const LIST_OF_RUN = statement("calls_list_of_run", `SELECT ${RECORD_COLUMNS} ${OF_RUN}`);
 const LIST_OF_RUN_BARE = statement("calls_list_of_run_bare", `SELECT ${BARE_RECORD_COLUMNS} ${OF_RUN}`);
+const LIST_DEFERRED = statement("calls_list_deferred", `SELECT ${RECORD_COLUMNS} ${DEFERRED}`);
+const LIST_DEFERRED_BARE = statement("calls_list_deferred_bare", `SELECT ${BARE_RECORD_COLUMNS} ${DEFERRED}`);
 
 const MAX_SEQ = 2 ** 31 - 1;
 
@@ -89,9 +99,14 @@ export async function listCalls(
     limit + 1,
     from?.seq ?? MAX_SEQ,
   ];
-  const ofProject = filter.payloads ? LIST : LIST_BARE;
-  const ofRun = filter.payloads ? LIST_OF_RUN : LIST_OF_RUN_BARE;
-  const rows = await db.query<RecordRow>(runId === null ? ofProject : ofRun, values);
+  const { payloads, states } = filter;
+  const ofProject = payloads ? LIST : LIST_BARE;
+  const ofRun = payloads ? LIST_OF_RUN : LIST_OF_RUN_BARE;
+  const deferred = payloads ? LIST_DEFERRED : LIST_DEFERRED_BARE;
+  const isDeferred = namespace !== null && states.length === 1 && states[0] === "deferred";
+  const rows = isDeferred
+    ? await db.query<RecordRow>(deferred, [...values, runId])
+    : await db.query<RecordRow>(runId === null ? ofProject : ofRun, values);
   const records = rows.slice(0, limit).map(toRecord);
   const last = records.at(-1)?.call;
   const next = rows.length > limit && last !== undefined ? { runId: last.runId, seq: last.seq } : null;

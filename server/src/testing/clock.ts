@@ -1,5 +1,6 @@
 import type { Duration } from "@trunkline/sdk";
 import { parseDuration } from "../core/duration.js";
+import type { Server } from "../server.js";
 import type { TestClock } from "../store/test-clock.js";
 
 /** The time by which everything of a test server is due: the real one, and what it was advanced by. */
@@ -10,22 +11,22 @@ export interface Clock {
    * Lets so much time pass at once. What becomes due in it happens in its order, each at its time, and has happened
    * when this resolves: timeouts, ends of backoffs and of runs' TTLs, claims of workers that have gone, tokens that
    * expire. Whoever is connected stays so, and running handlers keep their claims but where their attempt times out.
+   * Attempts that come of it begin when all the time has passed, so that what they do does not depend on their speed.
    *
    * @throws TrunklineError INVALID_FIELD for what is no duration
    */
   advance(duration: Duration): Promise<void>;
 }
 
-/** What a {@link ServerClock} needs. */
+/** What a {@link ServerClock} needs of its server. */
 export interface ServerClockOptions {
   readonly heartbeatIntervalMs: number;
-  /** Carries out what is due by now. */
-  readonly catchUp: () => Promise<void>;
+  readonly server: () => Pick<Server, "catchUp" | "holdClaims">;
 }
 
-/** So many due times are met one by one; what is beyond them, in steps of at least a hundredth of the whole. */
-const EXACT_STEPS = 100;
-const COARSE_STEPS = 100;
+/** So many due times are met one by one; those beyond them, in steps of at least a fiftieth of the whole. */
+const EXACT_STEPS = 50;
+const COARSE_STEPS = 50;
 /** A session that says nothing for so many heartbeat intervals is not alive. */
 const ALIVE_INTERVALS = 3;
 
@@ -51,6 +52,16 @@ export class ServerClock implements Clock {
 
   async advance(duration: Duration): Promise<void> {
     const wholeMs = parseDuration(duration, "duration");
+    const server = this.#options.server();
+    const release = server.holdClaims();
+    try {
+      await this.#pass(wholeMs, server);
+    } finally {
+      release();
+    }
+  }
+
+  async #pass(wholeMs: number, { catchUp }: Pick<Server, "catchUp">): Promise<void> {
     let leftMs = wholeMs;
     for (let steps = 0; leftMs > 0; steps++) {
       // The least of all, so that a due time which somebody else is at work on is not waited for.
@@ -59,7 +70,7 @@ export class ServerClock implements Clock {
       const movedMs = await this.#clock.step(leftMs, leastMs, aliveMs);
       this.#aheadMs += movedMs;
       leftMs -= movedMs;
-      await this.#options.catchUp();
+      await catchUp();
     }
   }
 }

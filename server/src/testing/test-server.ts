@@ -74,7 +74,7 @@ const LOOK_AGAIN_MS = 5;
 /** The server's tests share a PostgreSQL with others. */
 const MAX_CONNECTIONS = 4;
 /** Handlers that do not heed their signal, and clients that were not closed, hold the end up for no longer. */
-const STOP_MS = 1_000;
+const STOP_MS = 500;
 const SHOWN_CALLS = 10;
 
 /**
@@ -108,7 +108,7 @@ async function serve(options: TestServerOptions, ground: Ground): Promise<TestSe
   const { keys = false, logLevel = "silent" } = options;
   const { database, clock, heartbeatIntervalMs } = ground;
   const key = keys ? `tl_test_${randomBytes(16).toString("hex")}` : undefined;
-  const time = new ServerClock(clock, { heartbeatIntervalMs, catchUp: () => server.catchUp() });
+  const time = new ServerClock(clock, { heartbeatIntervalMs, server: () => server });
   const server: Server = await startServer({
     databaseUrl: database.url,
     port: 0,

@@ -67,8 +67,9 @@ export function zodTypes(): void {
   withZod.handlers({ "crm.find_customer": async () => ({ name: "Ada", plan: "gold" as const }) });
   // @ts-expect-error -- no result
   withZod.handlers({ "crm.find_customer": async () => undefined });
+  const ofNumbers = (input: { email: number }) => ({ name: `${input.email}`, plan: "pro" as const });
   // @ts-expect-error -- the email is a text
-  withZod.handlers({ "crm.find_customer": (input: { email: number }) => ({ name: "Ada", plan: "pro" }) });
+  withZod.handlers({ "crm.find_customer": ofNumbers });
   // @ts-expect-error -- the toolset does not declare it
   withZod.handlers({ "crm.find_costumer": () => ({ name: "Ada", plan: "pro" }) });
 
@@ -82,8 +83,7 @@ export function zodTypes(): void {
   void crm.find_customer({});
   // @ts-expect-error -- so is the whole input
   void crm.find_customer();
-  // @ts-expect-error -- there is no such tool
-  void crm.find_costumer({ email: "a" });
+  expectTypeOf(crm).not.toHaveProperty("find_costumer");
   // @ts-expect-error -- there is no such option
   void crm.find_customer({ email: "a" }, { keys: "k" });
 }
