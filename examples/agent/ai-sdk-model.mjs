@@ -29,16 +29,17 @@ const PROVIDERS = {
  * gateway, where that one's is.
  *
  * @param {string} name As `anthropic/claude-sonnet-4-5`.
+ * @param {Readonly<Record<string, string | undefined>>} [env]
  * @returns {Promise<AiModel>}
  */
-export async function languageModel(name) {
+export async function languageModel(name, env = process.env) {
   const [provider = "", ...rest] = name.split("/");
   const known = Object.hasOwn(PROVIDERS, provider) ? PROVIDERS[provider] : undefined;
-  if (known !== undefined && process.env[known.key] !== undefined) {
+  if (known !== undefined && env[known.key] !== undefined) {
     const module = await import(known.package);
     return module[provider](rest.join("/"));
   }
-  if (process.env["AI_GATEWAY_API_KEY"] !== undefined) return name;
+  if (env["AI_GATEWAY_API_KEY"] !== undefined) return name;
   const keys = Object.values(PROVIDERS).map(({ key }) => key);
   throw new Error(
     `AGENT_MODEL=${name}: set the key of its provider (${keys.join(", ")}) or AI_GATEWAY_API_KEY; ` +

@@ -1,3 +1,4 @@
+import { randomBytes } from "node:crypto";
 import { setTimeout as delay } from "node:timers/promises";
 
 /** How long the script thinks. */
@@ -62,7 +63,8 @@ const SCRIPT = [
 ];
 
 /**
- * A model that says the same to the same conversation, at no cost: for tests and for a first look.
+ * A model that says the same to the same conversation, at no cost: for tests and for a first look. Only its ids of tool
+ * calls are new each time, as those of real ones are: whoever asks it again must not open what it says again.
  *
  * @returns {import("./model.mjs").Model}
  */
@@ -75,11 +77,12 @@ export function scriptedModel() {
       const step = SCRIPT[messages.filter(({ role }) => role === "assistant").length];
       if (step === undefined) throw new Error("the script is over");
       const { text, toolCalls = [] } = step((id) => {
-        const result = results.find((each) => each.id === id);
+        const result = results.find((each) => each.id.startsWith(`${id}-`));
         if (result === undefined) throw new Error(`no result for ${id}`);
         return result.state === "succeeded" ? JSON.parse(result.resultJson) : result.error.message;
       });
-      return { text, toolCalls };
+      const ask = randomBytes(4).toString("hex");
+      return { text, toolCalls: toolCalls.map((call) => ({ ...call, id: `${call.id}-${ask}` })) };
     },
   };
 }

@@ -249,7 +249,7 @@ describe("over two nodes, under load,", () => {
   async function load(clients: readonly Trunkline[], runId: string, count: number): Promise<void> {
     await Promise.allSettled(
       Array.from({ length: count }, async (_, index) => {
-        await somewhereWithin(500);
+        await somewhereWithin(400);
         const run = clients[index % clients.length]!.runs.open(runId);
         await run.call("any", { index }, { policy: { backoff: { initial: "5ms" } } });
       }),
@@ -296,19 +296,19 @@ describe("over two nodes, under load,", () => {
         cuts++;
       }
     })();
-    await load(clients, run.id, 150);
+    await load(clients, run.id, 80);
     await run.end();
     loading.abort();
     await cutting;
     const expected = await listed(it.node, run.id);
-    expect(expected.size).toBe(150);
+    expect(expected.size).toBe(80);
     expect(folded).toEqual(expected);
     for (const watch of steady) {
       expect(await watch.end()).toBe("ok");
       expect(watch.calls).toEqual(expected);
       expect(watch.repeats).toEqual([]);
     }
-    expect(cuts).toBeGreaterThan(5);
+    expect(cuts).toBeGreaterThan(2);
     await Promise.all(workers.map((worker) => worker.stop()));
     await Promise.all(clients.map((client) => client.close()));
   });

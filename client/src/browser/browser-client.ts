@@ -59,13 +59,14 @@ const SETTLE_ROUNDS = 5;
 /** A client of a Trunkline server in a page, for one end user. Make it with {@link connectTrunkline}. */
 export class BrowserClient {
   readonly #requests: Requests;
-  readonly #pace = new Pace();
+  readonly #pace: Pace;
   readonly #way: Way;
   readonly #watch: BrowserWatchPort;
 
-  /** Use {@link connectTrunkline}. */
-  constructor(options: BrowserOptions) {
+  /** Use {@link connectTrunkline}. The pace is given by tests only. */
+  constructor(options: BrowserOptions, pace = new Pace()) {
     onlyFields(options, OPTIONS, "options");
+    this.#pace = pace;
     const { token, transport = "auto", onWarning = console.warn } = options;
     const url = checkUrl(fromPage(present(options.url, "url")), "token");
     const rpc = new ConnectJson(url, token === undefined ? undefined : checkKey(token, "token"));

@@ -1,6 +1,6 @@
 export {
-  BrowserClient,
   connectTrunkline,
+  type BrowserClient,
   type BrowserOptions,
   type OpenCallsOptions,
 } from "./browser-client.js";

@@ -1,14 +1,19 @@
 import { abortReason, onAbort } from "../abort.js";
 
-/** Between two looks while somebody sees the page. */
 const SEEN_MS = 2_000;
-/** While nobody does. */
+/** Between two looks while nobody sees the page. */
 const HIDDEN_MS = 30_000;
 
 /** How often a page looks for what is new: often while it is seen, seldom otherwise, and at once when it shows again. */
 export class Pace {
+  readonly #seenMs: number;
   readonly #resting = new Set<() => void>();
   #news = 0;
+
+  /** @param seenMs between two looks while somebody sees the page; given by tests only */
+  constructor(seenMs = SEEN_MS) {
+    this.#seenMs = seenMs;
+  }
 
   /** A number that grows with what is new. */
   get news(): number {
@@ -48,7 +53,7 @@ export class Pace {
       const shown = (): void => {
         if (page?.hidden === false) end();
       };
-      const timer = setTimeout(end, page?.hidden === true ? HIDDEN_MS : SEEN_MS);
+      const timer = setTimeout(end, page?.hidden === true ? HIDDEN_MS : this.#seenMs);
       this.#resting.add(end);
       page?.addEventListener("visibilitychange", shown);
       page?.defaultView?.addEventListener("online", end);

@@ -44,7 +44,9 @@ interface ListFlags {
 
 /** Adds `trunkline run`: executions of harnesses, in which calls are opened. */
 export function addRun(program: Command): void {
-  const run = program.command("run").description("make, list, show, watch and end runs, in which calls are opened");
+  const run = program
+    .command("run")
+    .description("make, list, show, watch and end runs, in which calls are opened");
   addCreate(run);
   addList(run);
   run

@@ -6,6 +6,7 @@ import { promisify } from "node:util";
 import { TrunklineError } from "../core/error.js";
 import type { Account } from "./account.js";
 import type { Binaries } from "./binaries.js";
+import { errorCode } from "./error-code.js";
 
 /** The superuser of every embedded cluster. */
 export const SUPERUSER = "trunkline";
@@ -79,7 +80,7 @@ async function listFolder(dataDir: string): Promise<string[]> {
   try {
     return await readdir(dataDir);
   } catch (error) {
-    const code = error instanceof Error && "code" in error ? error.code : undefined;
+    const code = errorCode(error);
     if (code === "ENOENT") return [];
     throw new TrunklineError(
       "UNAVAILABLE",

@@ -1,6 +1,7 @@
 import { randomBytes } from "node:crypto";
 import { link, readFile, rename, rm } from "node:fs/promises";
 import { basename, join } from "node:path";
+import { errorCode } from "./error-code.js";
 import { inspectProcess, type ProcessInfo } from "./process-info.js";
 
 /** A PostgreSQL server that is running on a data folder, as its `postmaster.pid` describes it. */
@@ -66,7 +67,7 @@ async function readIfThere(path: string): Promise<string | undefined> {
   try {
     return await readFile(path, "utf8");
   } catch (error) {
-    if (error instanceof Error && "code" in error && error.code === "ENOENT") return undefined;
+    if (errorCode(error) === "ENOENT") return undefined;
     throw error;
   }
 }

@@ -36,9 +36,7 @@ function closeAfterAnswer(request: Request, stream: ServerHttp2Stream): void {
   stream.once("wantTrailers", () => {
     if (request.complete) return;
     const closeUnlessEnded = (): void => {
-      if (request.complete) return;
-      stream.close(constants.NGHTTP2_NO_ERROR);
-      stream.resume();
+      if (!request.complete) letGo(stream);
     };
     // Nor at once: one that overtakes the trailers in the client's own reading takes the answer with it. And a process
     // that stood still runs its timers before it reads what came meanwhile.
@@ -53,9 +51,17 @@ function closeAfterAnswer(request: Request, stream: ServerHttp2Stream): void {
  */
 function dropUnread(stream: ServerHttp2Stream): void {
   stream.removeAllListeners("data");
-  // What is not read stops its sender by the window.
-  dropUpTo(REST_BYTES, stream, () => stream.pause());
+  dropUpTo(REST_BYTES, stream, () => {
+    // What is not read stops its sender by the window.
+    stream.removeAllListeners("data").pause();
+    setTimeout(() => letGo(stream), LINGER_MS);
+  });
   stream.resume();
+}
+
+function letGo(stream: ServerHttp2Stream): void {
+  stream.close(constants.NGHTTP2_NO_ERROR);
+  stream.removeAllListeners("data").resume();
 }
 
 function dropRest(request: IncomingMessage, restMs: number): void {

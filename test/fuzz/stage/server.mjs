@@ -49,7 +49,17 @@ export class FuzzedServer {
     const flags = ["--port", "0", "--heartbeat-interval", "1s", "--log-level", "debug"];
     const child = spawn(
       process.execPath,
-      ["--import","/tmp/dbg-preload.mjs","--import", CENSUS, "--import", PULSE, PROGRAM, "serve", ...flags],
+      [
+        "--heapsnapshot-signal=SIGPROF",
+        "--diagnostic-dir=/tmp/heap",
+        "--import",
+        CENSUS,
+        "--import",
+        PULSE,
+        PROGRAM,
+        "serve",
+        ...flags,
+      ],
       {
         env: cleanEnvironment({
           DATABASE_URL: databaseUrl,
@@ -113,7 +123,10 @@ export class FuzzedServer {
     return lines.map((line) => /** @type {Stall} */ (JSON.parse(line))).sort((a, b) => b.cpuMs - a.cpuMs);
   }
 
-  prof() { this.#child.kill('SIGPROF'); return new Promise((r) => setTimeout(r, 1500)); }
+  prof() {
+    this.#child.kill("SIGPROF");
+    return new Promise((r) => setTimeout(r, 15000));
+  }
   /** Connections of clients that it has, in whatever state. */
   sockets() {
     const port = this.port.toString(16).toUpperCase().padStart(4, "0");
