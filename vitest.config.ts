@@ -29,7 +29,8 @@ export default defineConfig({
   test: {
     include: ["test/**/*.test.ts"],
     // What takes minutes runs by hand: TRUNKLINE_FULL_SIZE=1 npx vitest run test/full-size/NAME
-    // The kit against the SDK, workers with mistakes or in other languages, fault runs, the agent killed: npm run test:long
+    // The kit against the SDK, workers with mistakes or in other languages, fault runs, a database in trouble, the demo,
+    // the agent killed, pages in a real browser: npm run test:long
     exclude: [
       ...(process.env["TRUNKLINE_FULL_SIZE"] === "1" ? [] : ["test/full-size/**"]),
       ...(process.env["TRUNKLINE_LONG"] === "1"
@@ -38,7 +39,9 @@ export default defineConfig({
             "test/conformance/{broken,demo-polyglot,examples,sdk}.test.ts",
             "test/conformance/foreign-cases{,-tools}.test.ts",
             "test/fault-run/smoke.test.ts",
-            "test/examples/agent-kills.test.ts",
+            "test/database-trouble/**",
+            "test/examples/{agent-kills,demo}.test.ts",
+            "test/browser/**",
           ]),
     ],
     globalSetup: ["test/support/global-setup.ts"],

@@ -17,6 +17,8 @@ const SCENARIOS = {
   keys: "500 callers, with nothing asked of them, with an API key, and with an end user's token.",
   wake: "A call opened on one node, whose only worker is on another.",
   waiting: "Deferred calls, and a twentieth as many that no worker serves, beside an empty table.",
+  turns:
+    "Open turns of one deferred call each, for which nobody holds a connection, beside none; then some that a harness\nwaits for, each by a request of its own, and whose calls are settled.",
   growth:
     "The same load on an empty table, beside old calls, and while an old snapshot keeps every row version.",
   fairness:

@@ -9,6 +9,7 @@ import { latency } from "./scenarios/latency.mjs";
 import { nodes } from "./scenarios/nodes.mjs";
 import { payloads } from "./scenarios/payloads.mjs";
 import { throughput } from "./scenarios/throughput.mjs";
+import { turns } from "./scenarios/turns.mjs";
 import { waiting } from "./scenarios/waiting.mjs";
 import { wake } from "./scenarios/wake.mjs";
 
@@ -34,6 +35,7 @@ export const SCENARIOS = {
   keys,
   wake,
   waiting,
+  turns,
   growth,
   fairness,
 };

@@ -14,6 +14,11 @@ const KINDS = {
     columns: "executor, state, attempt, spent, defer_timeout_at, due_at",
     values: `'client', 'deferred', 1, 1, now() + interval '1 day', now() + interval '1 day'`,
   },
+  /** As the deferred ones, each alone in a turn of its own. */
+  turn: {
+    columns: "executor, state, attempt, spent, defer_timeout_at, due_at, turn",
+    values: `'client', 'deferred', 1, 1, now() + interval '1 day', now() + interval '1 day', seq`,
+  },
   /** Wait for a worker that never comes. */
   unserved: { columns: "executor, state, attempt, spent", values: `'worker', 'queued', 0, 0` },
   /** Wait for a worker. */

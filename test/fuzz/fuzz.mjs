@@ -101,7 +101,6 @@ class FuzzRun {
     const tookMs = performance.now() - began;
     const leavings = await this.#settled();
     const after = await this.#server.census();
-    await this.#server.prof();
     const end = this.#server.end;
     const laterMs = end === undefined ? await this.#probeAgain(credentials) : [];
     const stopped = await this.#server.stop();

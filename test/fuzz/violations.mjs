@@ -25,7 +25,7 @@ const HEAP_GROWTH_BYTES = 24 * MIB;
 /** With garbage, and what the allocator keeps. */
 const RSS_GROWTH_BYTES = 160 * MIB;
 /** Nobody else is served while a server computes. */
-const STALL_MS = 1_000;
+const STALL_MS = 2_000;
 /** Connections to the database come and go. */
 const DESCRIPTOR_GROWTH = 16;
 const TIMER_GROWTH = 16;

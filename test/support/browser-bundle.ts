@@ -3,7 +3,8 @@ import { fileURLToPath } from "node:url";
 import { build, type Rolldown } from "vite";
 
 const ROOT = fileURLToPath(new URL("../../", import.meta.url));
-const ENTRY = createRequire(import.meta.url).resolve("@trunkline/sdk/browser");
+/** The file that the package exports. */
+export const ENTRY = createRequire(import.meta.url).resolve("@trunkline/sdk/browser");
 
 /** What a page gets of the browser's entry. */
 export interface BrowserBundle {

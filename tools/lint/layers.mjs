@@ -152,7 +152,8 @@ export const LAYERS = [
   {
     from: "examples/",
     files: ["examples/"],
-    packages: (name) => isNode(name) || isSdk(name) || name === "trunkline",
+    packages: (name) =>
+      isNode(name) || isSdk(name) || name === "@trunkline/sdk/browser" || name === "trunkline",
     why: "examples are copied by users: they import public names only",
   },
 ];

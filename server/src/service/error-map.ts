@@ -119,7 +119,7 @@ function problemOf(reason: Reason, message: string): Problem {
 /** An error as an RPC ends with it: the code that fits, and a `Problem` as its detail. */
 export function toConnectError(error: unknown): ConnectError {
   if (error instanceof ConnectError) {
-    const told = isUnreadable(error) ? new ConnectError(error.rawMessage, Code.InvalidArgument) : error;
+    const told = error.details.length > 0 ? error : inOurWords(error);
     // What the transport itself found (a message too large, one that cannot be parsed) lacks its reason only.
     const known = told.details.length > 0 || REASON_OF_CODE[told.code] === undefined;
     if (!known) told.details.push({ desc: ProblemSchema, value: toProblem(told) });
@@ -132,8 +132,13 @@ export function toConnectError(error: unknown): ConnectError {
   return new ConnectError(value.message, code, undefined, [{ desc: ProblemSchema, value }], error);
 }
 
-function isUnreadable({ code, rawMessage }: ConnectError): boolean {
-  return code === Code.Internal && UNREADABLE.test(rawMessage);
+function inOurWords(error: ConnectError): ConnectError {
+  const { rawMessage, metadata } = error;
+  const isUnreadable = error.code === Code.Internal && UNREADABLE.test(rawMessage);
+  const code = isUnreadable ? Code.InvalidArgument : error.code;
+  // gRPC's status cannot carry half a surrogate pair, which messages quote.
+  if (code === error.code && rawMessage.isWellFormed()) return error;
+  return new ConnectError(rawMessage.toWellFormed(), code, metadata, undefined, error);
 }
 
 function isAbort(error: unknown): boolean {

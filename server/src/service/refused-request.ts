@@ -38,12 +38,39 @@ export function refuseVersion(
   const { "content-type": type = "" } = request.headers;
   if (type.startsWith(WEB_TYPE)) {
     // Its clients read no text of another answer than this.
-    const status = setTrailerStatus(new Headers(), toConnectError(new TrunklineError("UNIMPLEMENTED", text)));
-    response.writeHead(200, { ...Object.fromEntries(status), "content-type": type, connection: "close" });
+    const status = statusOf(new TrunklineError("UNIMPLEMENTED", text));
+    response.writeHead(200, { ...status, "content-type": type, connection: "close" });
     response.end();
     return;
   }
   answerPlainly(response, 505, text, { connection: "close" });
+}
+
+/**
+ * Whether connect-node failed to tell a client what is wrong with its request: gRPC's status cannot carry half a
+ * surrogate pair, which JSON can, and which its own messages quote.
+ */
+export function isUnsayable(error: unknown): boolean {
+  return error instanceof URIError || (error instanceof Error && error.cause instanceof URIError);
+}
+
+/** Answers a request that {@link isUnsayable}. */
+export function refuseUnsayable(
+  request: Parameters<RequestHandler>[0],
+  response: Parameters<RequestHandler>[1],
+): void {
+  const text =
+    "the request has half a surrogate pair where its type has no text; allowed is what the type says";
+  const { "content-type": type = "" } = request.headers;
+  const status = statusOf(new TrunklineError("INVALID_JSON", text));
+  const isWeb = type.startsWith(WEB_TYPE);
+  response.writeHead(200, { ...(isWeb && status), "content-type": type });
+  if (!isWeb) response.addTrailers(status);
+  response.end();
+}
+
+function statusOf(error: TrunklineError): Record<string, string> {
+  return Object.fromEntries(setTrailerStatus(new Headers(), toConnectError(error)));
 }
 
 function emptyBody(type: string, { methodKind }: DescMethod): Uint8Array {

@@ -24,10 +24,10 @@ import { refusePath, withWords } from "./empty-answer.js";
 import { toTrunklineError } from "./error-map.js";
 import { dropFarDeadline } from "./far-deadline.js";
 import type { Gate } from "./gate.js";
-import type { GrpcStream } from "./grpc-stream.js";
+import { READ_OPTIONS, type GrpcStream } from "./grpc-stream.js";
 import { isGone, type RequestHandler } from "./listener-handler.js";
 import { withProblem } from "./problem-detail.js";
-import { refuseVersion, withoutBody } from "./refused-request.js";
+import { isUnsayable, refuseUnsayable, refuseVersion, withoutBody } from "./refused-request.js";
 import type { PlainRoute } from "./settle-route.js";
 
 /** What a {@link requestHandler} serves. */
@@ -51,6 +51,7 @@ export function requestHandler(options: RequestHandlerOptions): RequestHandler {
   const { routes, gate, streams = [], otherwise, anonymous = new AnonymousLoad(), ...rest } = options;
   const router = createConnectRouter({
     acceptCompression: [compressionGzip, compressionBrotli],
+    binaryOptions: READ_OPTIONS,
     ...rest,
   });
   routes(router);
@@ -83,9 +84,22 @@ export function requestHandler(options: RequestHandlerOptions): RequestHandler {
       const full = handler.method.methodKind === "unary" ? await withProblem(answer) : answer;
       await universalResponseToNodeResponse(withClearEnd(withWords(full)), response);
     };
-    // Whatever a service throws is in its answer already; what is left is a peer that has gone.
-    answered().catch(() => {});
+    // Whatever a service throws is in its answer already; what is left is a peer that has gone, mostly.
+    answered()
+      .catch((error: unknown) => endUnanswered(request, response, error))
+      .catch(() => {});
   };
+}
+
+/** Ends a request that got no answer, or not all of it, so that nobody waits for ever. */
+function endUnanswered(
+  request: Parameters<RequestHandler>[0],
+  response: Parameters<RequestHandler>[1],
+  error: unknown,
+): void {
+  if (isGone(response)) return;
+  if (isUnsayable(error) && !response.headersSent) refuseUnsayable(request, response);
+  else response.destroy();
 }
 
 /** What is read of a request: all of it, as much as there is room for, or nothing. */

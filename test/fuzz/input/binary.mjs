@@ -104,6 +104,8 @@ const STRAYS = [
       tag(random.int(1, 99), GROUP_END),
     ]),
   (random) => groups(random),
+  (random) => empties(random),
+  (random) => empties(random),
   (random) => tag(random.int(1, 99), GROUP_END),
   (random) =>
     Buffer.concat(
@@ -111,6 +113,16 @@ const STRAYS = [
     ),
   (random) => Buffer.concat([tag(random.int(1, 12), BYTES), prefixed(anyBytes(random, 300))]),
 ];
+
+/**
+ * Very many items that have nothing in them: few bytes there, many objects here.
+ *
+ * @param {Random} random
+ */
+function empties(random) {
+  const item = Buffer.concat([tag(random.int(1, 15), BYTES), Buffer.alloc(1)]);
+  return Buffer.alloc(random.pick([1_000, 20_000, 400_000, 2_000_000]) * item.length, item);
+}
 
 /** @param {Random} random */
 function groups(random) {

@@ -177,6 +177,8 @@ export function mutatedJson(random, text) {
  */
 function deep(random, text) {
   const depth = random.pick([100, 1_000, 10_000, 200_000]);
+  const member = random.pick(["runs", "opens", "watch", "items", "answers", "accepted", "calls", "x"]);
+  if (random.chance(0.3)) return `{"${member}":[${"{},".repeat(5 * depth)}{}]}`;
   const [open, close] = random.pick([
     ["[", "]"],
     ['{"spec":', "}"],

@@ -82,7 +82,7 @@ async function send(context, random, method, json, message) {
   const waits = WAITING.has(method.name);
   const sent = await ask(context, { path: pathOf(method), headers, body, http1, waits, ...cut });
   if (sent.answer.code === "hang")
-    return { code: "hang", text: `${pathOf(method)} ${protocol} ${String(http1)}` };
+    return { code: "hang", text: `${pathOf(method)}: ${body.toString("latin1")}` };
   if (sent.answer.code === "ok") learn(context, method, json, protocol === "connect", sent.body);
   return sent.answer;
 }

@@ -49,17 +49,7 @@ export class FuzzedServer {
     const flags = ["--port", "0", "--heartbeat-interval", "1s", "--log-level", "debug"];
     const child = spawn(
       process.execPath,
-      [
-        "--heapsnapshot-signal=SIGPROF",
-        "--diagnostic-dir=/tmp/heap",
-        "--import",
-        CENSUS,
-        "--import",
-        PULSE,
-        PROGRAM,
-        "serve",
-        ...flags,
-      ],
+      ["--import", CENSUS, "--import", PULSE, PROGRAM, "serve", ...flags],
       {
         env: cleanEnvironment({
           DATABASE_URL: databaseUrl,
@@ -123,10 +113,6 @@ export class FuzzedServer {
     return lines.map((line) => /** @type {Stall} */ (JSON.parse(line))).sort((a, b) => b.cpuMs - a.cpuMs);
   }
 
-  prof() {
-    this.#child.kill("SIGPROF");
-    return new Promise((r) => setTimeout(r, 15000));
-  }
   /** Connections of clients that it has, in whatever state. */
   sockets() {
     const port = this.port.toString(16).toUpperCase().padStart(4, "0");
