@@ -109,7 +109,12 @@ class Refusal extends Error {
 }
 
 /** What an object says that it is, whichever realm it comes from. */
-const tagOf = (value: object): string => Object.prototype.toString.call(value).slice("[object ".length, -1);
+function tagOf(value: object): string {
+  const prototype: unknown = Object.getPrototypeOf(value);
+  // Nearly all of them, and asking is slower.
+  if (prototype === Object.prototype || prototype === Array.prototype) return "Object";
+  return Object.prototype.toString.call(value).slice("[object ".length, -1);
+}
 
 const BOXES: ReadonlySet<string> = new Set(["Number", "String", "Boolean", "Symbol", "BigInt"]);
 

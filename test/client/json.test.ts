@@ -77,6 +77,25 @@ describe("toJson", () => {
     expect(toJson(values, "result")).toBe("[{},{},{},[],{}]");
   });
 
+  test("what JSON loses is refused from any realm, and what only bears a name of it is not taken for it", () => {
+    for (const [made, kind] of [
+      ["new Map([[1, 2]])", "a Map"],
+      ["Promise.resolve()", "a Promise"],
+      ["new TypeError('no')", "an Error"],
+      ["new Uint8Array(2)", "binary data"],
+      ["new Date(NaN)", "an invalid Date"],
+    ] as const) {
+      expect(refusal({ of: runInNewContext(made) as unknown }).message).toContain(`result.of is ${kind}`);
+    }
+    expect(refusal(new DOMException("no")).message).toContain("result is an Error");
+    expect(toJson([runInNewContext("new Number(1)"), new String("a")], "result")).toBe('[1,"a"]');
+    class Named {
+      readonly a = 1;
+      readonly [Symbol.toStringTag] = "String";
+    }
+    expect(toJson(new Named(), "result")).toBe('{"a":1}');
+  });
+
   test("a cycle is refused where it closes, and a value used twice is not a cycle", () => {
     const cycle: Record<string, unknown> = { a: {} };
     cycle["a"] = { again: [cycle] };

@@ -6,7 +6,7 @@ const KEPT = 5;
 
 /** What the server says where the fault is in what it was sent, by the words of its protocol. */
 const OF_THE_CLIENT =
-  /^protocol error: |^received compressed envelope, but do not know how to decompress$|^parse binary: /;
+  /^protocol error: |^received compressed envelope, but do not know how to decompress$|^parse binary: |^decompression failed$/;
 
 /** Codes that no input may ever be answered with. */
 const WRONG = new Set(["hang", "unknown", "data_loss", "no status", "no end", "cut by the server"]);

@@ -20,7 +20,7 @@ test("@trunkline/sdk/browser is made of modules that a browser loads as they are
     if (seen.has(file)) return;
     seen.add(file);
     for (const [, from = ""] of readFileSync(file, "utf8").matchAll(
-      /^(?:import|export)[^;]*?"([^"]+)";$/gm,
+      /^(?:import|export)(?:[^;"=]*? from)? "([^"]+)";$/gm,
     )) {
       if (from.startsWith(".")) visit(join(dirname(file), from));
       else packages.push(`${from} in ${file}`);

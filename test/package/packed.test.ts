@@ -80,6 +80,11 @@ describe("an empty folder", () => {
     // It needs no AI SDK to be there.
     expect(namesOf("@trunkline/sdk/ai", empty)).toEqual(["aiTools", "openToolCalls", "toolMessages"]);
     expect(() => namesOf("ai", empty)).toThrow("ERR_MODULE_NOT_FOUND");
+    expect(namesOf("@trunkline/sdk/browser", empty)).toEqual([
+      "TrunklineError",
+      "connectTrunkline",
+      "rawJson",
+    ]);
     expect(() => namesOf("trunkline", empty)).toThrow("ERR_MODULE_NOT_FOUND");
     expect(() => namesOf("pg", empty)).toThrow("ERR_MODULE_NOT_FOUND");
   });

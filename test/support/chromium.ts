@@ -94,8 +94,9 @@ export class Chromium implements AsyncDisposable {
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
-    await this.#process.kill();
-    // Its children end a moment after it, and write until then.
+    await this.send("Browser.close", {});
+    await within("chromium ends", this.#process.ended).finally(() => this.#process.kill());
+    // Its children may end a moment after it, and write until then.
     await rm(this.#folder, { recursive: true, force: true, maxRetries: 20, retryDelay: 100 });
   }
 

@@ -7,6 +7,8 @@ export const LIMITS = {
   progressBytes: 64 * 1024,
   /** A stream frame: the default receive limit of gRPC clients. */
   frameBytes: 4 * 1024 * 1024,
+  /** Of all lists of one message together. A worker that holds all that it may is far below. */
+  messageItems: 30_000,
   /** A side closes a frame at this size, unless one item alone is larger. */
   frameTargetBytes: 256 * 1024,
   jsonDepth: 256,
@@ -35,6 +37,8 @@ export const LIMITS = {
   driveBytes: 16 * 1024 * 1024,
   /** Replies on one Work stream that its worker has not read: credit bounds its claims, but not what it makes up. */
   workReplyBytes: 16 * 1024 * 1024,
+  /** Answers, deferrals and releases of one Work stream that wait for the database. */
+  workItemsWaiting: 50_000,
   /** Opens of all clients that wait for the database at one node; more are refused as OVERLOADED. */
   opensWaiting: 50_000,
   opensWaitingBytes: 128 * 1024 * 1024,

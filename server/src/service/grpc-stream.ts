@@ -13,6 +13,7 @@ import { isFault, toConnectError } from "./error-map.js";
 import { ENVELOPE_BYTES, FrameReader } from "./frame-reader.js";
 import { messageOf } from "./listener-bind.js";
 import { isGone, type RequestHandler } from "./listener-handler.js";
+import { checkItems } from "./message-items.js";
 
 type Request = Parameters<RequestHandler>[0];
 type Response = Parameters<RequestHandler>[1];
@@ -109,12 +110,17 @@ async function carry<I extends DescMessage, O extends DescMessage>(
 }
 
 function parserOf<I extends DescMessage>(input: I): (bytes: Uint8Array) => MessageShape<I> {
-  return (bytes) => {
+  const parse = (bytes: Uint8Array): MessageShape<I> => {
     try {
       return fromBinary(input, bytes, READ_OPTIONS);
     } catch (error) {
       throw new ConnectError(`parse binary: ${messageOf(error)}`, Code.InvalidArgument);
     }
+  };
+  return (bytes) => {
+    const message = parse(bytes);
+    checkItems(message);
+    return message;
   };
 }
 

@@ -4,6 +4,7 @@ import { TrunklineError } from "../core/error.js";
 import type { Availability } from "../exchange/availability.js";
 import { admissionKey } from "./auth.js";
 import { isFault, toConnectError } from "./error-map.js";
+import { checkItems, withCheckedItems } from "./message-items.js";
 import { isReflection } from "./reflection-service.js";
 import { RequestLoad } from "./request-load.js";
 
@@ -32,8 +33,9 @@ export function serviceInterceptor(
         return await next(request);
       }
       availability.check();
+      if (!request.stream) checkItems(request.message);
       const response = request.stream
-        ? await next(request)
+        ? await next({ ...request, message: withCheckedItems(request.message) })
         : await load.count(request.method, () => availability.guard(next(request)));
       return response.stream ? withMappedErrors(response, mapped) : response;
     } catch (error) {

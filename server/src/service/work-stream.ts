@@ -13,6 +13,7 @@ import { TrunklineError } from "../core/error.js";
 import { LIMITS } from "../core/limits.js";
 import { noDatabase } from "../exchange/availability.js";
 import type { Delivery, WorkSink } from "../exchange/delivery.js";
+import { overloaded } from "../exchange/overload.js";
 import type { Session } from "../exchange/session.js";
 import type { ServiceDeps } from "./deps.js";
 import { asError, toTrunklineError } from "./error-map.js";
@@ -287,7 +288,9 @@ export class WorkStream implements WorkSink, EndableStream {
 
   /** Does the work of one item, and acknowledges it after its commit, or says what was wrong (I11). */
   #acked(claimId: string, work: () => Promise<ItemDone>): void {
-    this.#unacked++;
+    if (++this.#unacked > LIMITS.workItemsWaiting) {
+      this.end(overloaded(`${this.#unacked} items of this stream wait for the database`));
+    }
     acknowledged(this.#deps, claimId, work).then(
       (ack) => {
         this.#unacked--;

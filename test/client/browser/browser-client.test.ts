@@ -1,7 +1,11 @@
 import { createServer, type Server } from "node:http";
 import type { AddressInfo } from "node:net";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test, vi } from "vitest";
-import { BrowserClient, connectTrunkline, type BrowserOptions } from "../../../client/src/browser/browser-client.js";
+import {
+  BrowserClient,
+  connectTrunkline,
+  type BrowserOptions,
+} from "../../../client/src/browser/browser-client.js";
 import { Pace } from "../../../client/src/browser/pace.js";
 import type { Call, Run, RunEvent, Trunkline, TrunklineError } from "../../../client/src/index.js";
 import { TcpProxy } from "../../support/tcp-proxy.js";
@@ -273,7 +277,9 @@ describe.each(["stream", "poll"] as const)("a run that a page watches by %s", (t
     const alice = newUser();
     const run = await newRun(alice);
     const page = await pageOf(newUser(), { transport });
-    expect(await reasonAt(new Follower(page.watchRun(run.id)).end())).toBe("NOT_FOUND");
+    // In the server's own words.
+    const said = { reason: "NOT_FOUND", code: "NOT_FOUND", message: `there is no run "${run.id}"` };
+    expect(await new Follower(page.watchRun(run.id)).end()).toMatchObject(said);
     const abort = new AbortController();
     const own = new Follower((await pageOf(alice, { transport })).watchRun(run.id, { signal: abort.signal }));
     await until("the run", () => own.seen.length > 0);

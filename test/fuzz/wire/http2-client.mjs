@@ -3,7 +3,7 @@ import { connect, constants } from "node:http2";
 /** A connection is used for so many requests, so that what one of them breaks harms few others. */
 const REQUESTS_PER_CONNECTION = 300;
 /** Of a body; the rest is counted and dropped. */
-const KEPT_BYTES = 512 * 1024;
+const KEPT_BYTES = 16 * 1024 * 1024;
 
 /** @typedef {import("node:http2").ClientHttp2Session} Session */
 /** @typedef {import("node:http2").OutgoingHttpHeaders} Headers */

@@ -1,0 +1,225 @@
+import { once } from "node:events";
+import * as http2 from "node:http2";
+import { gzipSync } from "node:zlib";
+import { create, toBinary } from "@bufbuild/protobuf";
+import { type ConnectRouter } from "@connectrpc/connect";
+import { Health, HealthCheckResponse_ServingStatus as Status } from "@trunkline/proto/health";
+import { WorkRequestSchema } from "@trunkline/proto/worker";
+import { beforeEach, describe, expect, onTestFinished, test } from "vitest";
+import { LIMITS } from "../../server/src/core/limits.js";
+import { listen } from "../../server/src/service/listener.js";
+import { requestHandler, type RequestHandlerOptions } from "../../server/src/service/request-handler.js";
+import { gate } from "../client/support/claim.js";
+import { until, within } from "../support/until.js";
+import { useNode } from "./node.js";
+import { askHttp2, session, type Answer } from "./plain-asking.js";
+import { newHello } from "./raw-stream.js";
+
+const it = useNode();
+const MIB = 1024 * 1024;
+const LIST_RUNS = "/trunkline.v1.RunService/ListRuns";
+const SETTLE = "/trunkline.v1.CallService/SettleCalls";
+const DRIVE = "/trunkline.v1.CallService/Drive";
+const WORK = "/trunkline.v1.WorkerService/Work";
+const REFLECTION = "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo";
+
+const ofType = (type: string): Record<string, string> => ({ "content-type": type });
+
+function framed(message: Uint8Array | string, flags = 0): Buffer {
+  const bytes = Buffer.from(message);
+  const head = Buffer.alloc(5);
+  head.writeUInt8(flags, 0);
+  head.writeUInt32BE(bytes.length, 1);
+  return Buffer.concat([head, bytes]);
+}
+
+/** What an answer says in whatever words it has. */
+function said({ status, headers, body }: Answer): string {
+  const inTrailers = `${String(headers["grpc-status"])} ${decodeURIComponent(String(headers["grpc-message"]))}`;
+  return `${status} ${inTrailers} ${body.toString("latin1")}`;
+}
+
+const CLIENTS_FAULT = /^400 .*invalid_argument|^200 3 |grpc-status: 3|"code":"invalid_argument"/;
+
+beforeEach(() => {
+  onTestFinished(() => expect(it.node.faults).toEqual([]));
+});
+
+describe("a message that cannot be read is its client's fault:", () => {
+  const garbage = Buffer.from([0xff, 0xff]);
+  const cutGzip = gzipSync("{}").subarray(0, 12);
+  const gzip = { "content-encoding": "gzip" };
+  test.each([
+    ["by Connect", LIST_RUNS, ofType("application/proto"), garbage],
+    ["by gRPC", LIST_RUNS, ofType("application/grpc"), framed(garbage)],
+    ["by gRPC-Web", LIST_RUNS, ofType("application/grpc-web+proto"), framed(garbage)],
+    ["by a stream of gRPC", DRIVE, ofType("application/grpc"), framed(garbage)],
+    ["by a stream of Connect", DRIVE, ofType("application/connect+proto"), framed(garbage)],
+    ["compressed, and cut", LIST_RUNS, { ...ofType("application/json"), ...gzip }, cutGzip],
+  ])("%s", async (_, path, headers, body) => {
+    expect(said(await askHttp2(it.node.url, { path, headers, body }))).toMatch(CLIENTS_FAULT);
+  });
+});
+
+describe("half a surrogate pair where no text belongs is answered:", () => {
+  const settle = '{"items":[{"attempt":"\\ud800"}]}';
+  const drive = '{"opens":[{"request":"\\ud800"}]}';
+  test.each([
+    ["by Connect", SETTLE, ofType("application/json"), Buffer.from(settle)],
+    ["by gRPC", SETTLE, ofType("application/grpc+json"), framed(settle)],
+    ["by gRPC-Web", SETTLE, ofType("application/grpc-web+json"), framed(settle)],
+    ["by a stream of gRPC", DRIVE, ofType("application/grpc+json"), framed(drive)],
+    ["by a stream of gRPC-Web", DRIVE, ofType("application/grpc-web+json"), framed(drive)],
+  ])("%s", async (_, path, headers, body) => {
+    expect(said(await askHttp2(it.node.url, { path, headers, body }))).toMatch(CLIENTS_FAULT);
+  });
+});
+
+test.each([
+  { "content-type": "application/json", "connect-timeout-ms": "2147483648" },
+  { "content-type": "application/json", "connect-timeout-ms": "9999999999" },
+  { "content-type": "application/grpc+json", "grpc-timeout": "99999999H" },
+])("a deadline that is further than a timer reaches has not passed (B07): %o", async (headers) => {
+  const body = headers["grpc-timeout"] === undefined ? Buffer.from("{}") : framed("{}");
+  const answer = await askHttp2(it.node.url, { path: LIST_RUNS, headers, body });
+  expect(said(answer)).toMatch(/^200 (undefined|0) /);
+});
+
+test.each([http2.constants.NGHTTP2_NO_ERROR, http2.constants.NGHTTP2_CANCEL])(
+  "a client that goes away within a message is no fault of the server, whatever it resets its stream with (%i)",
+  async (code) => {
+    const client = session(it.node.url);
+    const streams = Array.from({ length: 20 }, () => {
+      const headers = { ":method": "POST", ":path": REFLECTION, "content-type": "application/grpc" };
+      const stream = client.request(headers).on("error", () => undefined);
+      stream.write(framed(Buffer.alloc(100)).subarray(0, 50));
+      return stream;
+    });
+    await until("the server serves them", () => it.node.deps.streams.size === streams.length);
+    for (const stream of streams) stream.close(code);
+    await until("the server has let them go", () => it.node.deps.streams.size === 0);
+  },
+);
+
+test("what is unread of requests that have failed does not hold up others on their connection", async () => {
+  const client = session(it.node.url);
+  const body = Buffer.concat([framed('{"opens":3}'), framed(Buffer.alloc(MIB))]);
+  for (let asked = 0; asked < 12; asked++) {
+    const answer = await askHttp2(client, { path: DRIVE, headers: ofType("application/connect+json"), body });
+    expect(said(answer)).toMatch(CLIENTS_FAULT);
+  }
+  const padded = Buffer.from(`{}${" ".repeat(MIB)}`);
+  const last = await askHttp2(client, { path: LIST_RUNS, headers: ofType("application/json"), body: padded });
+  expect(last.status).toBe(200);
+});
+
+describe("more items in one message than are allowed", () => {
+  const tooMany = LIMITS.messageItems + 1;
+  /** So many items of one field, with nothing in them. */
+  const empties = (field: number): Buffer => Buffer.alloc(2 * tooMany, Buffer.from([field * 8 + 2, 0]));
+  const refusal = `the message has ${tooMany} items; allowed are at most ${LIMITS.messageItems}`;
+
+  test.each([
+    ["application/grpc", framed(empties(2))],
+    ["application/connect+json", framed(`{"opens":[${"{},".repeat(tooMany - 1)}{}]}`)],
+  ])("end a Drive stream of %s", async (type, body) => {
+    const answer = await askHttp2(it.node.url, { path: DRIVE, headers: ofType(type), body });
+    expect(said(answer)).toContain(refusal);
+  });
+
+  test("end a Work stream, those within a heartbeat too", async () => {
+    const hello = framed(toBinary(WorkRequestSchema, create(WorkRequestSchema, { hello: newHello() })));
+    const claims = Array.from({ length: tooMany }, () => "");
+    const beat = framed(toBinary(WorkRequestSchema, create(WorkRequestSchema, { heartbeat: { claims } })));
+    const body = Buffer.concat([hello, beat]);
+    const answer = await askHttp2(it.node.url, { path: WORK, headers: ofType("application/grpc"), body });
+    expect(said(answer)).toContain(refusal);
+  });
+
+  test("refuse a request", async () => {
+    const path = "/trunkline.v1.WorkerService/Heartbeat";
+    const answer = await askHttp2(it.node.url, {
+      path,
+      headers: ofType("application/proto"),
+      body: empties(3),
+    });
+    expect(answer.status).toBe(400);
+    expect(said(answer)).toContain(refusal);
+  });
+});
+
+test("a worker that says more than the database takes in is let go before that fills the memory", async () => {
+  const stream = session(it.node.url).request({
+    ":path": WORK,
+    ":method": "POST",
+    "content-type": "application/grpc",
+  });
+  stream.on("error", () => undefined).resume();
+  const trailers = once(stream, "trailers");
+  stream.write(framed(toBinary(WorkRequestSchema, create(WorkRequestSchema, { hello: newHello() }))));
+  const run = "01a22cdf-e3a4-768f-8d67-53e1ab0c5f3d";
+  for (let frame = 0; frame < 3; frame++) {
+    const answers = Array.from({ length: LIMITS.messageItems }, (_, at) => ({
+      claimId: "c",
+      callId: `${run}/${frame * LIMITS.messageItems + at + 1}`,
+      outcome: { case: "resultJson", value: "1" } as const,
+    }));
+    stream.write(framed(toBinary(WorkRequestSchema, create(WorkRequestSchema, { answers }))));
+  }
+  const [{ "grpc-status": status, "grpc-message": message }] = (await within("the end", trailers)) as [
+    http2.IncomingHttpHeaders,
+  ];
+  expect(`${String(status)} ${decodeURIComponent(String(message))}`).toMatch(
+    /^8 \d+ items of this stream wait/,
+  );
+});
+
+describe("a server", () => {
+  async function serve(
+    options: Partial<RequestHandlerOptions> & { routes: (router: ConnectRouter) => void },
+  ) {
+    const handler = requestHandler({ gate: { admit: async () => null }, ...options });
+    const listener = await listen({ host: "127.0.0.1", port: 0, handler });
+    onTestFinished(() => listener.close({ graceMs: 0 }));
+    return listener.url;
+  }
+
+  test("keeps nothing of fields that it does not know", async () => {
+    const unknown: unknown[] = [];
+    const url = await serve({
+      routes: (router) =>
+        router.service(Health, {
+          check: (request) => {
+            unknown.push(request.$unknown);
+            return { status: Status.SERVING };
+          },
+        }),
+      streams: [],
+    });
+    const body = Buffer.from("7801", "hex");
+    const headers = ofType("application/proto");
+    expect((await askHttp2(url, { path: `/${Health.typeName}/Check`, headers, body })).status).toBe(200);
+    expect(unknown).toEqual([undefined]);
+  });
+
+  test("lets go of a stream that its client resets without an error while it is answered", async () => {
+    const closed = gate();
+    const listener = await listen({
+      host: "127.0.0.1",
+      port: 0,
+      handler: (_, response) => {
+        response.once("close", closed.open);
+        response.writeHead(200);
+        response.write(Buffer.alloc(MIB));
+      },
+    });
+    onTestFinished(() => listener.close({ graceMs: 0 }));
+    const client = http2.connect(listener.url, { settings: { initialWindowSize: 0 } });
+    onTestFinished(() => client.destroy());
+    const stream = client.request({ ":path": "/", ":method": "POST" }, { endStream: false });
+    stream.on("error", () => undefined);
+    await once(stream, "response");
+    stream.close(http2.constants.NGHTTP2_NO_ERROR);
+    await within("the end of the stream", closed.promise, 5_000);
+  });
+});
