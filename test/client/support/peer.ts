@@ -307,7 +307,8 @@ export class Peer implements AsyncDisposable {
         // The SDK's first request of a carrier waits for nothing.
         const waits = request.wait === undefined || durationMs(request.wait) > 0;
         const drains = request.hello?.slots === 0;
-        if (this.#polling === undefined || this.#polling.isOver || !(waits || drains)) {
+        // One that waits and comes after the end is of the carrier that ended.
+        if (this.#polling === undefined || !(waits || drains)) {
           this.#polling = new PollPeer(context.requestHeader);
           this.#meet(this.#polling);
         }
