@@ -29,9 +29,8 @@ export default defineConfig({
   test: {
     include: ["test/**/*.test.ts"],
     // What takes minutes runs by hand: TRUNKLINE_FULL_SIZE=1 npx vitest run test/full-size/NAME
-    // The kit against the SDK, workers with mistakes or in other languages, fault runs, a database in trouble, proxies and
-    // poolers, the demo,
-    // the agent killed, pages in a real browser: npm run test:long
+    // The kit against the SDK, workers with mistakes or in other languages, fault runs, a database in trouble, proxies
+    // and poolers, the demo, the agent killed, pages in a real browser: npm run test:long
     exclude: [
       ...(process.env["TRUNKLINE_FULL_SIZE"] === "1" ? [] : ["test/full-size/**"]),
       ...(process.env["TRUNKLINE_LONG"] === "1"

@@ -46,8 +46,8 @@ function closeAfterAnswer(request: Request, stream: ServerHttp2Stream): void {
 }
 
 /**
- * Takes what nobody reads any more. Node keeps a stream of which something is unread, with its part of the window, for
- * as long as its connection lasts: that would come to a stand.
+ * Takes what nobody reads any more: Node keeps a stream of which something is unread, and all that hangs on it, for as
+ * long as its connection lasts.
  */
 function dropUnread(stream: ServerHttp2Stream): void {
   stream.removeAllListeners("data");
