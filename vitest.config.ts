@@ -29,8 +29,8 @@ export default defineConfig({
   test: {
     include: ["test/**/*.test.ts"],
     // What takes minutes runs by hand: TRUNKLINE_FULL_SIZE=1 npx vitest run test/full-size/NAME
-    // The kit against the SDK, workers with mistakes or in other languages, fault runs, a database in trouble, proxies
-    // and poolers, the demo, the agent killed, pages in a real browser: npm run test:long
+    // The kit against the SDK, workers with mistakes or in other languages, fault and fuzz runs, a database in trouble,
+    // proxies and poolers, the demo, the agent killed, pages in a real browser: npm run test:long
     exclude: [
       ...(process.env["TRUNKLINE_FULL_SIZE"] === "1" ? [] : ["test/full-size/**"]),
       ...(process.env["TRUNKLINE_LONG"] === "1"
@@ -38,7 +38,7 @@ export default defineConfig({
         : [
             "test/conformance/{broken,demo-polyglot,examples,sdk}.test.ts",
             "test/conformance/foreign-cases{,-tools}.test.ts",
-            "test/fault-run/smoke.test.ts",
+            "test/{fault-run,fuzz}/smoke.test.ts",
             "test/database-trouble/**",
             "test/nodes/{clocks,haproxy,nginx,nginx-tls,pooler}.test.ts",
             "test/examples/{agent-kills,demo}.test.ts",

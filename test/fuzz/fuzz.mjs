@@ -11,7 +11,6 @@ import { Http2Pool } from "./wire/http2-client.mjs";
 
 /** @typedef {import("./options.mjs").Options} Options */
 /** @typedef {import("./stage/server.mjs").Census} Census */
-/** What a fuzz run is given. @typedef {{ options: Options, folder: string, databaseUrl: string, signal: AbortSignal }} Given */
 /**
  * What is left behind by clients that have gone; `goaways` are those whose connections may still be there.
  *
@@ -29,19 +28,21 @@ const SAMPLES = 10;
 /** Peers that break HTTP/2 are let go after so long at the latest. */
 const GOAWAY_MS = 95_000;
 /** All that waited in memory for its end has ended then. */
-const REST_MS = 4_000;
+const REST_MS = 2_000;
 
 /**
  * Starts a server, sends it the inputs, and sees what has become of it.
  *
- * @param {Given} given
+ * @param {Options} options
+ * @param {string} folder For its files.
+ * @param {string} databaseUrl Of an empty database.
  */
-export async function fuzz(given) {
-  const server = new FuzzedServer(given.folder, given.databaseUrl, given.options.verbose);
-  const database = new Database(given.databaseUrl);
+export async function fuzz(options, folder, databaseUrl) {
+  const server = new FuzzedServer(folder, databaseUrl, options.verbose);
+  const database = new Database(databaseUrl);
   try {
     await server.ready();
-    return await new FuzzRun(given.options, server, database, given.signal).run();
+    return await new FuzzRun(options, server, database).run();
   } finally {
     await server.kill();
     await database.close();
@@ -52,7 +53,6 @@ class FuzzRun {
   #options;
   #server;
   #database;
-  #signal;
   #judge = new Judge();
   #next;
   /** What is being sent, by its number. @type {Map<number, string>} */
@@ -66,13 +66,11 @@ class FuzzRun {
    * @param {Options} options
    * @param {FuzzedServer} server
    * @param {Database} database
-   * @param {AbortSignal} signal
    */
-  constructor(options, server, database, signal) {
+  constructor(options, server, database) {
     this.#options = options;
     this.#server = server;
     this.#database = database;
-    this.#signal = signal;
     this.#next = options.from;
   }
 
@@ -145,7 +143,7 @@ class FuzzRun {
     const pool = new Http2Pool(this.#server.url, CONNECTIONS);
     const onGoaway = () => this.#goaways.push(performance.now());
     const context = { port: this.#server.port, pool, known, credentials, patienceMs: PATIENCE_MS, onGoaway };
-    const isOver = () => this.#judge.total >= until || this.#server.end !== undefined || this.#signal.aborted;
+    const isOver = () => this.#judge.total >= until || this.#server.end !== undefined;
     const lane = async () => {
       while (!isOver()) await this.#one(context, this.#next++);
     };

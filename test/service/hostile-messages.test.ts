@@ -182,6 +182,29 @@ describe("a server", () => {
     expect(unknown).toEqual([undefined]);
   });
 
+  test.each([
+    ["that expects to be told to go on", { expect: "100-continue", ":path": "/" }],
+    ["that expects something else", { expect: "a miracle", ":path": "/" }],
+    ["for a tunnel", { ":method": "CONNECT", ":authority": "127.0.0.1:1" }],
+  ])("outlives a request %s, of a client that goes away at once", async (_, headers) => {
+    const url = await serve({
+      routes: (router) => router.service(Health, { check: () => ({ status: Status.SERVING }) }),
+    });
+    const { NGHTTP2_CANCEL, NGHTTP2_PROTOCOL_ERROR } = http2.constants;
+    for (const code of [NGHTTP2_CANCEL, NGHTTP2_PROTOCOL_ERROR]) {
+      const client = session(url);
+      for (let asked = 0; asked < 20; asked++) {
+        client
+          .request(headers, { endStream: false })
+          .on("error", () => undefined)
+          .close(code);
+      }
+      const path = `/${Health.typeName}/Check`;
+      const asking = { path, headers: ofType("application/json"), body: Buffer.from("{}") };
+      expect((await askHttp2(client, asking)).status).toBe(200);
+    }
+  });
+
   test("lets go of a request that has failed, though some of it is unread", async () => {
     const streams: http2.ServerHttp2Stream[] = [];
     const url = await serve({

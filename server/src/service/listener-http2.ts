@@ -1,4 +1,11 @@
-import { createServer, type Http2Session, type ServerOptions } from "node:http2";
+import {
+  createServer,
+  type Http2Server,
+  type Http2ServerRequest,
+  type Http2ServerResponse,
+  type Http2Session,
+  type ServerOptions,
+} from "node:http2";
 import type { Socket } from "node:net";
 import { MAX_HEADER_BYTES, MAX_HEADERS, type RequestHandler } from "./listener-handler.js";
 import type { ProtocolSide } from "./listener-http1.js";
@@ -73,6 +80,19 @@ function watch(session: Http2Session, socket: Socket, quietMs: number): void {
   });
 }
 
+/**
+ * Has the handler take what Node would answer by itself: outside of everything, so that a client which goes away at
+ * once would end the process.
+ */
+function takeAll(server: Http2Server, handler: RequestHandler): void {
+  server.on("connect", handler);
+  server.on("checkExpectation", handler);
+  server.on("checkContinue", (request: Http2ServerRequest, response: Http2ServerResponse) => {
+    if (!response.stream.destroyed) response.writeContinue();
+    handler(request, response);
+  });
+}
+
 /** The HTTP/2 half: gRPC, and Connect and gRPC-Web with streams in both directions. */
 export function http2Side(handler: RequestHandler, timeouts: ListenerTimeouts): ProtocolSide {
   const sessions = new Set<Http2Session>();
@@ -80,6 +100,7 @@ export function http2Side(handler: RequestHandler, timeouts: ListenerTimeouts): 
 
   const server = createServer(SESSION_OPTIONS);
   server.on("request", handler);
+  takeAll(server, handler);
   server.on("session", (session) => {
     sessions.add(session);
     session.once("close", () => sessions.delete(session));

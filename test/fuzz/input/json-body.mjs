@@ -121,7 +121,7 @@ function valueText(random, field, value, hostility) {
   if (typeof value === "bigint") {
     const name = field.enum?.values.find(({ number }) => BigInt(number) === value)?.name;
     if (name !== undefined && random.chance(0.7)) return JSON.stringify(name);
-    return random.chance(0.2) ? `"${value}"` : String(value);
+    return random.chance(0.2) && field.enum === undefined ? `"${value}"` : String(value);
   }
   if (Buffer.isBuffer(value)) return JSON.stringify(value.toString("latin1"));
   if (typeof value === "number")

@@ -106,7 +106,7 @@ export class Filler {
         !isChosen || unwanted.includes(field.name) ? this.#hostility / 10 : this.#chanceOf(field);
       if (!wanted.includes(field.name) && !this.#random.chance(chance)) continue;
       for (let left = this.#count(field); left > 0 && this.#parts < MOST_PARTS; left--)
-        parts.push(this.#part(field));
+        parts.push(this.#part(field, left));
     }
     return { desc, parts };
   }
@@ -128,13 +128,14 @@ export class Filler {
 
   /**
    * @param {DescField} field
+   * @param {number} number Names it among those of a map.
    * @returns {Part}
    */
-  #part(field) {
+  #part(field, number) {
     this.#parts++;
     if (field.fieldKind !== "map") return { field, value: this.#value(field) };
     const isHostile = this.#random.chance(this.#hostility);
-    const key = isHostile ? hostileText(this.#random) : `label-${this.#random.int(0, 5)}`;
+    const key = isHostile ? hostileText(this.#random) : `label-${number}`;
     return { field, key, value: this.#value(field) };
   }
 
