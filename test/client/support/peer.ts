@@ -307,8 +307,7 @@ export class Peer implements AsyncDisposable {
         // The SDK's first request of a carrier waits for nothing.
         const waits = request.wait === undefined || durationMs(request.wait) > 0;
         const drains = request.hello?.slots === 0;
-        // One that waits and comes after the end is of the carrier that ended.
-        if (this.#polling === undefined || !(waits || drains)) {
+        if (this.#polling === undefined || this.#polling.isOver || !(waits || drains)) {
           this.#polling = new PollPeer(context.requestHeader);
           this.#meet(this.#polling);
         }

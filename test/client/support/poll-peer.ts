@@ -50,6 +50,11 @@ export class PollPeer implements WorkPeer {
     });
   }
 
+  /** Whether its requests were cut or refused: what comes now is another carrier's. */
+  get isOver(): boolean {
+    return this.#failure !== undefined;
+  }
+
   next(): Promise<WorkRequest> {
     return this.#up.take();
   }
@@ -100,8 +105,7 @@ export class PollPeer implements WorkPeer {
 
   /** The requests, as a server answers them. */
   readonly twins: Twins = {
-    claimCalls: (request, context) =>
-      this.#failure === undefined ? this.#claimCalls(request, context) : Promise.reject(this.#failure),
+    claimCalls: (request, context) => this.#claimCalls(request, context),
 
     heartbeat: async ({ claims, progress }, context) => {
       this.#say(claims, { heartbeat: beatOf(claims, progress) });
