@@ -121,7 +121,7 @@ export const http1Heads = {
     const { status, head, trailers, body = Buffer.alloc(0) } = read;
     // It has the length of a body that it has not.
     if (request.method === "HEAD") return { code: `http ${status}` };
-    return readAnswer({ status, head, trailers, body });
+    return readAnswer({ status, head, ...(trailers && { trailers }), body });
   },
 };
 

@@ -82,5 +82,9 @@ async function askHttp1({ port, patienceMs }, { path, method = "POST", headers, 
   if (read === undefined) return { answer: { code: talk.isReset ? "closed (reset)" : "closed" }, ...none };
   const { status, head, trailers, body: answered = Buffer.alloc(0), isWhole } = read;
   if (!isWhole) return { answer: { code: "cut by the server" }, ...none };
-  return { answer: readAnswer({ status, head, trailers, body: answered }), head, body: answered };
+  return {
+    answer: readAnswer({ status, head, ...(trailers && { trailers }), body: answered }),
+    head,
+    body: answered,
+  };
 }

@@ -17,10 +17,15 @@ const CONNECT_END = 0x02;
  * @param {{ status: number, head: Headers | Record<string, string>, trailers?: Headers, body: Buffer }} given
  * @returns {Answer}
  */
-export function readAnswer({ status, head, trailers = {}, body }) {
+export function readAnswer({ status, head, trailers, body }) {
   const type = String(head["content-type"] ?? "");
-  if (type.startsWith("application/grpc-web")) return grpcAnswer({ ...head, ...webTrailers(body) });
-  if (type.startsWith("application/grpc")) return grpcAnswer({ ...head, ...trailers });
+  // As a header of the request has asked for.
+  if ((head["grpc-encoding"] ?? head["connect-content-encoding"]) !== undefined)
+    return { code: "compressed" };
+  if (type.startsWith("application/grpc-web")) return grpcAnswer({ ...head, ...webTrailers(body) }, body);
+  // HTTP/1.0 has no trailers, and so no gRPC.
+  if (type.startsWith("application/grpc") && trailers === undefined) return { code: "no trailers" };
+  if (type.startsWith("application/grpc")) return grpcAnswer({ ...head, ...trailers }, body);
   if (type.startsWith("application/connect+")) return connectEnd(body);
   if (status === 200) return { code: "ok" };
   if (type.startsWith("application/json") && head["content-encoding"] === undefined) {
@@ -32,10 +37,14 @@ export function readAnswer({ status, head, trailers = {}, body }) {
   return { code: `http ${status}`, text: body.toString("latin1").slice(0, 200) };
 }
 
-/** @param {Headers | Record<string, string | undefined>} trailers */
-function grpcAnswer(trailers) {
+/**
+ * @param {Headers | Record<string, string | undefined>} trailers
+ * @param {Buffer} body
+ */
+function grpcAnswer(trailers, body) {
   const number = trailers["grpc-status"];
-  if (number === undefined) return { code: "no status" };
+  if (number === undefined)
+    return { code: "no status", text: `${JSON.stringify(trailers)} ${body.toString("latin1")}` };
   if (Number(number) === 0) return { code: "ok" };
   const name = Code[Number(number)] ?? `grpc ${String(number)}`;
   return { code: snake(name), text: unescaped(String(trailers["grpc-message"] ?? "")) };

@@ -109,10 +109,13 @@ export function readHttp1(bytes) {
   const length = head["content-length"];
   const chunked = head["transfer-encoding"] === "chunked";
   const body = chunked ? unchunked(rest) : length !== undefined ? whole(rest, Number(length)) : rest;
-  const trailers = chunked
-    ? headOf(rest.toString("latin1").split("\r\n0\r\n").at(-1)?.split("\r\n") ?? [])
-    : {};
-  return { status: Number(status), head, trailers, body, isWhole: body !== undefined };
+  const trailers = chunked ? { trailers: trailersOf(rest) } : {};
+  return { status: Number(status), head, ...trailers, body, isWhole: body !== undefined };
+}
+
+/** @param {Buffer} rest */
+function trailersOf(rest) {
+  return headOf(rest.toString("latin1").split("\r\n0\r\n").at(-1)?.split("\r\n") ?? []);
 }
 
 /** @param {readonly string[]} lines */
