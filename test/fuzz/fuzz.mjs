@@ -26,7 +26,7 @@ const WARM_UP_PART = 0.1;
 const MOST_WARM_UP = 10_000;
 const SAMPLES = 10;
 /** Peers that break HTTP/2 are let go after so long at the latest. */
-const GOAWAY_MS = 95_000;
+const GOAWAY_MS = 100_000;
 /** All that waited in memory for its end has ended then. */
 const REST_MS = 2_000;
 

@@ -11,7 +11,7 @@ export const USAGE = `npm run fuzz -- [--inputs N] [--seed X] [--only KIND]... [
   --from N      begins with this input (default: 0): a finding names its own
   --only KIND   only inputs of this kind; may be repeated: ${NAMES.join("; ")}
   --lanes N     so many inputs at a time (default: 64)
-  --settle S    waits so many seconds at most until nothing is left of the clients (default: 100)
+  --settle S    waits so many seconds at most until nothing is left of the clients (default: 110)
   --json FILE   writes the report there as well
   --verbose     prints the server's log, and every finding as it comes
 
@@ -49,7 +49,7 @@ export function parseOptions(args) {
     from: whole("from", values.from ?? "0", 0, 100_000_000),
     only: values.only ?? [],
     lanes: whole("lanes", values.lanes ?? "64", 1, 1_000),
-    settleSeconds: whole("settle", values.settle ?? "100", 0, 600),
+    settleSeconds: whole("settle", values.settle ?? "110", 0, 600),
     json: values.json ?? null,
     verbose: values.verbose ?? false,
   };

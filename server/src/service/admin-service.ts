@@ -28,7 +28,7 @@ import { toKeyMessage, toProjectMessage, toRights } from "./convert-access.js";
 import { fromDuration, toTimestamp } from "./convert.js";
 import type { ServiceDeps } from "./deps.js";
 import { invalidField } from "./door-field.js";
-import { fromPageToken, listName, pageItems, toPageToken } from "./page-token.js";
+import { fromPageToken, listName, pageItems, readName, toPageToken } from "./page-token.js";
 
 const MICROS_PER_MS = 1_000;
 const DEFAULT_TTL_MS = 60 * 60 * 1_000;
@@ -198,10 +198,6 @@ async function projectOf(
 
 function graceMs(grace: CreateTokenRequest["ttl"]): number {
   return grace === undefined ? 0 : fromDuration(grace, "grace", { minMs: 0, maxMs: MAX_GRACE_MS });
-}
-
-function readName(value: unknown): string | undefined {
-  return typeof value === "string" ? value : undefined;
 }
 
 function noKey(id: string): TrunklineError {

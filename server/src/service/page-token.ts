@@ -1,6 +1,7 @@
 import { createHash } from "node:crypto";
 import { TrunklineError } from "../core/error.js";
 import { LIMITS } from "../core/limits.js";
+import { checkName } from "../core/name.js";
 
 const DEFAULT_PAGE_ITEMS = 100;
 /** What a page's payloads may take together: the frame limit of clients, less room for all that is around them. */
@@ -51,6 +52,17 @@ export function fromPageToken<T>(
     "page_token is none of this list; allowed is next_page_token of the page before, with the same filters",
     { metadata: { field: "page_token" } },
   );
+}
+
+/** Reads a cursor that is a name: see {@link fromPageToken}. */
+export function readName(value: unknown): string | undefined {
+  if (typeof value !== "string") return undefined;
+  try {
+    checkName(value, "page_token");
+    return value;
+  } catch {
+    return undefined;
+  }
 }
 
 function parsed(token: string): unknown {

@@ -8,6 +8,9 @@ export const LEAVE_MS = 10_000;
 /** Streams grow old at up to a quarter less than the limit, so that those of one moment do not leave together. */
 const JITTER = 0.25;
 
+/** So many ages there are: Node keeps something of each length of a timer until that has passed. */
+const AGES = 256;
+
 /** The longest `setTimeout`; a longer one fires at once. */
 const LONGEST_TIMER_MS = 2 ** 31 - 1;
 
@@ -21,7 +24,8 @@ export class StreamAge {
   readonly #timers = new Set<NodeJS.Timeout>();
 
   constructor(limitMs: number, onOld: () => void) {
-    this.after(limitMs * (1 - JITTER * Math.random()), onOld);
+    const part = Math.floor(Math.random() * AGES) / AGES;
+    this.after(limitMs * (1 - JITTER * part), onOld);
   }
 
   /** Calls `then` after so many milliseconds, unless the stream has ended by then. */

@@ -28,7 +28,14 @@ import { fromExecutor, toExecutor } from "./convert-enum.js";
 import { toPolicyMessage, toPolicyPatch } from "./convert-policy.js";
 import type { ServiceDeps } from "./deps.js";
 import { checkCount, under } from "./door-field.js";
-import { fromPageToken, listName, PAGE_PAYLOAD_BYTES, pageItems, toPageToken } from "./page-token.js";
+import {
+  fromPageToken,
+  listName,
+  PAGE_PAYLOAD_BYTES,
+  pageItems,
+  readName,
+  toPageToken,
+} from "./page-token.js";
 import { DeclaredTool } from "./toolset-catalog.js";
 
 const MAX_VERSION = 2 ** 31 - 1;
@@ -114,7 +121,7 @@ async function listToolsets(
 ): Promise<ListToolsetsResponse> {
   const limit = pageItems(request.pageSize);
   const list = listName("toolsets", [scope]);
-  let after = fromPageToken(list, request.pageToken, readCursor);
+  let after = fromPageToken(list, request.pageToken, readName);
   const toolsets: ToolsetRecord[] = [];
   let bytes = 0;
   for (let size = Math.min(FIRST_READ, limit); ; size = Math.min(size * 2, limit - toolsets.length)) {
@@ -127,16 +134,6 @@ async function listToolsets(
     }
     if (page.next === null) return toPage(toolsets, list, null);
     if (toolsets.length >= limit) return toPage(toolsets, list, after);
-  }
-}
-
-function readCursor(value: unknown): string | undefined {
-  if (typeof value !== "string") return undefined;
-  try {
-    checkName(value, "page_token");
-    return value;
-  } catch {
-    return undefined;
   }
 }
 
