@@ -55,6 +55,33 @@ describe("Batcher", () => {
     expect(batches).toEqual([[0], [1, 2, 3]]);
   });
 
+  test("while a crowd waits, one batch is written at a time; the last of them go together again", async () => {
+    const written: number[] = [];
+    const gates: Turn[] = [];
+    const batcher = new Batcher<number, number>({
+      write: async (items) => {
+        written.push(...items);
+        const turn = gate();
+        gates.push(turn);
+        await turn.promise;
+        return items;
+      },
+      sizeOf: () => 1,
+      maxItems: 1,
+      maxInFlight: 3,
+      yieldsAbove: 2,
+    });
+    const all = [1, 2, 3, 4, 5].map((item) => batcher.push(item));
+    for (const [index, expected] of [[1], [1, 2], [1, 2, 3, 4, 5]].entries()) {
+      await expect.poll(() => written, { interval: 1 }).toEqual(expected);
+      await new Promise((resolve) => setImmediate(resolve));
+      expect(written).toEqual(expected);
+      gates[index]!.go();
+    }
+    for (const { go } of gates) go();
+    await Promise.all(all);
+  });
+
   test("a batch is cut at its number of items and at its bytes, unless one item is larger", async () => {
     const batches: number[][] = [];
     const batcher = new Batcher<number, number>({

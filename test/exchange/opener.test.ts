@@ -1,5 +1,6 @@
 import { expect, test } from "vitest";
-import { newName, newRun, open, useExchanges } from "./support/exchanges.js";
+import { until } from "../support/until.js";
+import { attach, emptyQueues, newName, newRun, open, useExchanges } from "./support/exchanges.js";
 
 const nodes = useExchanges();
 
@@ -18,4 +19,31 @@ test("an end user's single open does not wait until all that another has opened 
   await open(exchange, small, { tool });
   expect(stored).toBeLessThan(2_000);
   await Promise.all(opening);
+});
+
+test("a call that waited for its batch goes straight to a worker that got room meanwhile", async () => {
+  const held: (() => void)[] = [];
+  const { exchange } = await nodes.start({
+    onStatement: (name) =>
+      name === "calls_insert" ? new Promise<void>((resolve) => void held.push(resolve)) : undefined,
+  });
+  const [tool, unserved] = [newName("tool"), newName("tool")];
+  const worker = await attach(exchange, { tools: [tool], slots: 1 });
+  await emptyQueues(exchange, worker);
+  const run = await newRun(exchange);
+  const first = open(exchange, run, { tool });
+  const before = [first];
+  for (let batches = 1; batches <= 3; batches++) {
+    await until("a batch that is written", () => held.length === batches);
+    if (batches < 3) before.push(open(exchange, run, { tool: unserved }));
+  }
+  const late = open(exchange, run, { tool });
+  exchange.dispatch.grant(worker.own, 1);
+  held[0]!();
+  expect((await first).state).toBe("claimed");
+  await until("its batch", () => held.length === 4);
+  for (const release of held) release();
+  expect((await late).state).toBe("claimed");
+  expect((await nodes.call(await late)).version).toBe(1);
+  await Promise.all(before);
 });

@@ -21,6 +21,11 @@ export interface BatcherOptions<Item, Result> {
   readonly maxBytes?: number;
   /** Batches being written at once. Default 3: while they are written, the next gathers. */
   readonly maxInFlight?: number;
+  /**
+   * While more items wait than this, one batch is written at a time: what others write beside it, which finishes what
+   * these begin, comes first. Default: no bound.
+   */
+  readonly yieldsAbove?: number;
   /** How long a batch whose outcome is unknown is sent again before it is given up. Default 10 s. */
   readonly resendMs?: number;
   /** Items that may wait for a batch; more are refused as OVERLOADED. Default: no bound. */
@@ -68,6 +73,7 @@ export class Batcher<Item, Result> {
       maxItems: DEFAULT_MAX_ITEMS,
       maxBytes: DEFAULT_MAX_BYTES,
       maxInFlight: DEFAULT_IN_FLIGHT,
+      yieldsAbove: Infinity,
       resendMs: DEFAULT_RESEND_MS,
       maxWaiting: Infinity,
       maxWaitingBytes: Infinity,
@@ -91,7 +97,7 @@ export class Batcher<Item, Result> {
     if (this.#isFull(bytes)) return Promise.reject(overloaded());
     return new Promise((resolve, reject) => {
       this.#add({ item, bytes, resolve, reject });
-      if (this.#scheduled || this.#inFlight >= this.#options.maxInFlight) return;
+      if (this.#scheduled || this.#inFlight >= this.#mostInFlight()) return;
       // Everything that is pushed in this turn of the event loop goes together.
       this.#scheduled = true;
       setImmediate(() => {
@@ -120,7 +126,7 @@ export class Batcher<Item, Result> {
   }
 
   #flush(): void {
-    while (this.#inFlight < this.#options.maxInFlight && this.#waiting > 0) {
+    while (this.#waiting > 0 && this.#inFlight < this.#mostInFlight()) {
       const batch = this.#take();
       this.#inFlight++;
       void this.#write(batch).finally(() => {
@@ -128,6 +134,10 @@ export class Batcher<Item, Result> {
         this.#flush();
       });
     }
+  }
+
+  #mostInFlight(): number {
+    return this.#waiting > this.#options.yieldsAbove ? 1 : this.#options.maxInFlight;
   }
 
   #take(): Waiting<Item, Result>[] {

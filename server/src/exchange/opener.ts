@@ -58,8 +58,39 @@ interface Inserted {
   readonly again: boolean;
 }
 
+/** A call on its way into the database. */
+class Opening {
+  readonly request: OpenRequest;
+  readonly key: string;
+  readonly seq: number;
+  /** The session that was chosen for it, with one credit taken, which is either used or put back. */
+  assignment: Assignment | null;
+  #row: NewCallRow | null = null;
+
+  constructor(request: OpenRequest, key: string, assignment: Assignment | null) {
+    this.request = request;
+    this.key = key;
+    this.seq = request.run.nextSeq++;
+    this.assignment = assignment;
+  }
+
+  /**
+   * What is inserted, always the same: it is made when the first batch with it is written, and only then is a worker
+   * chosen. While it waited for its batch, workers may have got room.
+   */
+  row(dispatch: Dispatch): NewCallRow {
+    if (this.#row === null) {
+      this.assignment ??= assign(dispatch, this.request);
+      this.#row = toRow(this.request, this.key, this.seq, this.assignment);
+    }
+    return this.#row;
+  }
+}
+
 const ROUGH_ROW_BYTES = 400;
 const MAX_RENUMBERINGS = 100;
+/** Answers give workers room; while so many opens wait, they would be stored faster than workers take them. */
+const YIELDS_ABOVE = 1_000;
 
 /**
  * Opens calls: numbers them, gives a keyless one a key, chooses a worker when one is free, and inserts
@@ -67,15 +98,22 @@ const MAX_RENUMBERINGS = 100;
  */
 export class Opener {
   readonly #options: OpenerOptions;
-  readonly #inserts: Batcher<NewCallRow, Inserted>;
+  readonly #inserts: Batcher<Opening, Inserted>;
 
   constructor(options: OpenerOptions) {
     this.#options = options;
+    const { db, dispatch } = options;
     this.#inserts = new Batcher({
-      write: async (rows, again) =>
-        (await insertCalls(options.db, rows)).map((outcome) => ({ outcome, again })),
-      sizeOf: (row) => ROUGH_ROW_BYTES + row.inputJson.length,
-      laneOf: ({ call }) => `${call.projectId}:${call.namespace}`,
+      write: async (openings, again) => {
+        const outcomes = await insertCalls(
+          db,
+          openings.map((opening) => opening.row(dispatch)),
+        );
+        return outcomes.map((outcome) => ({ outcome, again }));
+      },
+      sizeOf: ({ request }) => ROUGH_ROW_BYTES + request.inputJson.length,
+      laneOf: ({ request: { run } }) => `${run.record.projectId}:${run.record.namespace}`,
+      yieldsAbove: YIELDS_ABOVE,
       maxWaiting: LIMITS.opensWaiting,
       maxWaitingBytes: LIMITS.opensWaitingBytes,
     });
@@ -90,81 +128,68 @@ export class Opener {
   async open(request: OpenRequest): Promise<OpenOutcome> {
     const { run } = request;
     const key = request.key === "" ? newKey() : request.key;
-    const assignment = this.#assign(request);
+    let opening = new Opening(request, key, null);
     try {
       for (let tries = 0; tries < MAX_RENUMBERINGS; tries++) {
-        const row = toRow(request, key, run.nextSeq++, assignment);
-        const { outcome, again } = await this.#inserts.push(row);
-        if (outcome.type === "exists") return this.#found(request, row, outcome.record, again, assignment);
-        if (outcome.type === "inserted") return this.#inserted(request, row, outcome, assignment);
+        const { outcome, again } = await this.#inserts.push(opening);
+        if (outcome.type === "exists") return this.#found(opening, outcome.record, again);
+        if (outcome.type === "inserted") return this.#inserted(opening, outcome);
         if (outcome.type === "run_ended") throw runEnded(run);
         run.nextSeq = Math.max(run.nextSeq, outcome.nextSeq);
+        opening = new Opening(request, key, opening.assignment);
       }
+      throw new TrunklineError(
+        "UNAVAILABLE",
+        `run ${run.record.id} takes calls on too many nodes at once; try again`,
+      );
     } catch (error) {
-      if (assignment !== null) this.#options.dispatch.putBack(assignment);
+      this.#putBack(opening);
       throw error;
     }
-    if (assignment !== null) this.#options.dispatch.putBack(assignment);
-    throw new TrunklineError(
-      "UNAVAILABLE",
-      `run ${run.record.id} takes calls on too many nodes at once; try again`,
-    );
   }
 
-  #assign({ run, tool, executor }: OpenRequest): Assignment | null {
-    if (executor === "client") return null;
-    const { projectId, id: runId, namespace, toolset } = run.record;
-    return this.#options.dispatch.assign({ projectId, runId, namespace, tool }, toolset);
-  }
-
-  #inserted(
-    request: OpenRequest,
-    row: NewCallRow,
-    outcome: InsertOutcome & { type: "inserted" },
-    assignment: Assignment | null,
-  ): OpenOutcome {
-    const call = this.#born(request, row, outcome, assignment);
-    return { type: "created", call, openedAt: outcome.openedAt };
+  #inserted(opening: Opening, { openedAt, claimed }: InsertOutcome & { type: "inserted" }): OpenOutcome {
+    const { call } = opening.row(this.#options.dispatch);
+    return { type: "created", call: this.#born(opening, call, openedAt, claimed), openedAt };
   }
 
   /** The key names a call that is there: an earlier one, or this one, whose first reply was lost. */
-  #found(
-    request: OpenRequest,
-    row: NewCallRow,
-    record: CallRecord,
-    again: boolean,
-    assignment: Assignment | null,
-  ): OpenOutcome {
+  #found(opening: Opening, record: CallRecord, again: boolean): OpenOutcome {
+    const row = opening.row(this.#options.dispatch);
     if (again && isOwn(record, row) && !isEnded(record.call)) {
-      const claimed = record.call.state === "claimed";
-      const own = { ...row, call: record.call };
-      this.#born(request, own, { openedAt: record.openedAt, claimed }, assignment);
-      return { type: "created", call: record.call, openedAt: record.openedAt };
+      const { call, openedAt } = record;
+      return {
+        type: "created",
+        call: this.#born(opening, call, openedAt, call.state === "claimed"),
+        openedAt,
+      };
     }
     if (!isSameContent(record, row)) throw keyReused(record, row.call.key);
-    if (assignment !== null) this.#options.dispatch.putBack(assignment);
+    this.#putBack(opening);
     return { type: "exists", record };
   }
 
-  #born(
-    request: OpenRequest,
-    row: NewCallRow,
-    inserted: { readonly openedAt: Instant; readonly claimed: boolean },
-    assignment: Assignment | null,
-  ): Call {
-    const direct = inserted.claimed ? assignment : null;
-    if (assignment !== null && direct === null) this.#options.dispatch.putBack(assignment);
-    const call = row.call.state === "claimed" && direct === null ? birth(row.call, null).call : row.call;
-    this.#options.onBorn({
-      call,
-      request,
-      openedAt: inserted.openedAt,
-      timers: row.timers,
-      assignment: direct,
-    });
-    if (direct !== null) this.#options.dispatch.offered(direct);
+  #born(opening: Opening, stored: Call, openedAt: Instant, claimed: boolean): Call {
+    if (!claimed) this.#putBack(opening);
+    const { request, assignment } = opening;
+    // The session's epoch had moved on: it was inserted without the claim.
+    const call = stored.state === "claimed" && assignment === null ? birth(stored, null).call : stored;
+    const { timers } = opening.row(this.#options.dispatch);
+    this.#options.onBorn({ call, request, openedAt, timers, assignment });
+    if (assignment !== null) this.#options.dispatch.offered(assignment);
     return call;
   }
+
+  #putBack(opening: Opening): void {
+    if (opening.assignment !== null) this.#options.dispatch.putBack(opening.assignment);
+    opening.assignment = null;
+  }
+}
+
+function assign(dispatch: Dispatch, { run, tool, executor }: OpenRequest): Assignment | null {
+  if (executor === "client") return null;
+  const { projectId, id: runId, namespace, toolset } = run.record;
+  return dispatch.assign({ projectId, runId, namespace, tool }, toolset);
 }
 
 const OWN_KEYS = `auto-${randomId()}-`;
