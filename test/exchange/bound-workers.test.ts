@@ -142,6 +142,57 @@ describe.each(["ofUser", "ofRun"] as const)("a worker whose credential is bound 
   });
 });
 
+describe("with a worker for each of 30 end users", () => {
+  /** A worker for each, all of whose queues are known to be empty, and what the node asks the database from then on. */
+  async function crowd() {
+    const asked: string[] = [];
+    const node = await nodes.start({ onStatement: (name) => void asked.push(name) });
+    const { exchange } = node;
+    const tool = newName("tool");
+    const user = newName("user");
+    const users = [user, ...Array.from({ length: 29 }, () => newName("user"))];
+    const workers = await Promise.all(
+      users.map((namespace) => attach(exchange, { tools: [tool], scope: { ...SCOPE, namespace } })),
+    );
+    const foreign = await newRun(exchange, { namespace: newName("foreign") });
+    const own = await newRun(exchange, { namespace: user });
+    for (const worker of workers) await until("its first round is over", () => worker.own.credit === 10);
+    await exchange.dispatch.poll();
+    asked.splice(0);
+    const claims = (): string[] => asked.filter((name) => /claim|filled/.test(name));
+    return { exchange, tool, workers, foreign, own, claims };
+  }
+
+  test("a call that none of them may have keeps no other call from going straight to its worker", async () => {
+    const { exchange, tool, foreign, own, claims } = await crowd();
+    expect((await open(exchange, foreign, { tool })).state).toBe("queued");
+    expect((await open(exchange, own, { tool })).state).toBe("claimed");
+    await exchange.dispatch.poll();
+    expect((await open(exchange, own, { tool })).state).toBe("claimed");
+    expect(claims().filter((name) => name !== "calls_filled")).toEqual([]);
+  });
+
+  test("what another node has queued is found by one read for all, and claimed for those who may have it", async () => {
+    const { exchange, tool, workers, foreign, own, claims } = await crowd();
+    const { exchange: other } = await nodes.start();
+    await open(other, foreign, { tool });
+    const call = await open(other, own, { tool });
+    exchange.heard({ queued: [[SCOPE.projectId, tool]], ended: [] });
+    await workers[0]!.offerOf(call);
+    expect(claims()).toEqual(["calls_filled", "calls_claim_of_namespace"]);
+  });
+
+  test("that has a worker for everybody beside it, a call goes to its own one first", async () => {
+    const { exchange, tool, workers, foreign, own } = await crowd();
+    const everybodys = await attach(exchange, { tools: [tool] });
+    await emptyQueues(exchange, everybodys);
+    for (let calls = 1; calls <= 3; calls++) await open(exchange, own, { tool });
+    await open(exchange, foreign, { tool });
+    expect(runsOf(everybodys.offers)).toEqual([foreign.record.id]);
+    expect(workers[0]!.offers).toHaveLength(3);
+  });
+});
+
 test("workers of the same tools that ask at once get each what its own credential reaches (I7)", async () => {
   const { exchange, tool, runs, ofUser, ofRun } = await stage();
   const scopes = [

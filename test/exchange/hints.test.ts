@@ -69,19 +69,31 @@ describe("other nodes are told of a call", () => {
     return { exchange, count: () => count };
   }
 
-  test("that the workers here were to take and, being bound to another toolset, cannot", async () => {
+  test("that the workers here cannot take, being bound to another toolset", async () => {
     const { exchange, count } = await told();
     const tool = newName("tool");
     await emptyQueues(exchange, await attach(exchange, { tools: [tool], toolset: "mine" }));
     await open(exchange, await newRun(exchange), { tool });
-    expect(count()).toBe(0);
-    await exchange.dispatch.poll(LONG_MS);
     await until("the hint", () => count() === 1);
     await exchange.dispatch.poll(LONG_MS);
     // What another node has queued is for that node to tell of: two nodes would tell each other for ever.
     exchange.heard({ queued: [[SCOPE.projectId, tool]], ended: [] });
     await exchange.dispatch.poll(LONG_MS);
     await throughout(100, () => expect(count()).toBe(1));
+  });
+
+  test("that is to be tried again, where the workers here may be bound to another toolset", async () => {
+    const { exchange, count } = await told();
+    const tool = newName("tool");
+    const taker = await attach(exchange, { tools: [tool] });
+    await emptyQueues(exchange, taker);
+    const call = await open(exchange, await newRun(exchange), { tool });
+    await emptyQueues(exchange, await attach(exchange, { tools: [tool], toolset: "mine" }));
+    exchange.sessions.drain(taker.own);
+    await throughout(50, () => expect(count()).toBe(0));
+    const { claim } = (await taker.offerOf(call)).call;
+    await exchange.apply(call, { type: "release", claimId: claim.id }, null);
+    await until("the hint", () => count() === 1);
   });
 
   test("for which the workers here had no room left", async () => {
@@ -101,11 +113,13 @@ describe("other nodes are told of a call", () => {
     const [taken, left] = [newName("taken"), newName("left")];
     const run = await newRun(exchange);
     await emptyQueues(exchange, await attach(exchange, { tools: [taken] }));
-    await emptyQueues(exchange, await attach(exchange, { tools: [left], toolset: "mine" }));
+    await emptyQueues(exchange, await attach(exchange, { tools: [left] }));
     expect((await open(exchange, run, { tool: taken })).state).toBe("claimed");
     await exchange.dispatch.poll();
     await throughout(50, () => expect(count()).toBe(0));
+    exchange.dispatch.hold();
     await open(exchange, run, { tool: left });
+    await throughout(50, () => expect(count()).toBe(0));
     exchange.stop();
     await until("the hint", () => count() === 1);
   });

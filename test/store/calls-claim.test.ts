@@ -4,7 +4,8 @@ import { resolvePolicy } from "../../server/src/core/policy.js";
 import { decide } from "../../server/src/core/transition.js";
 import {
   claimQueued,
-  queuedTools,
+  whichAreFilled,
+  type QueueFilter,
   type ClaimedRow,
   type ClaimGroup,
 } from "../../server/src/store/calls-claim.js";
@@ -159,6 +160,42 @@ describe("claimQueued", () => {
     expect(seqs(await claim(store.db, session, 5, { tools: [tool] }))).toEqual([1]);
   });
 
+  test("a read that asks whether there is something to claim sees what the claim would, and nothing else (I7)", async () => {
+    const toolset = newName("toolset");
+    await putToolset(store.db, SCOPE, toolset, []);
+    const [alice, bob] = [newName("alice"), newName("bob")];
+    const tool = newName("tool");
+    const ofAlice = await makeRun(store.db, { namespace: alice });
+    const ofBob = await makeRun(store.db, { namespace: bob, toolset });
+    const second = await makeRun(store.db, { namespace: bob });
+    await insertCalls(store.db, [newRow(ofBob, 1, { tool })]);
+    const asked: [Partial<QueueFilter>, boolean][] = [
+      [{}, true],
+      [{ tool: newName("tool") }, false],
+      [{ toolset }, true],
+      [{ toolset: newName("toolset") }, false],
+      [{ namespace: alice }, false],
+      [{ namespace: bob }, true],
+      [{ namespace: bob, toolset }, true],
+      [{ namespace: bob, toolset: newName("toolset") }, false],
+      [{ namespace: alice, runId: ofAlice.id }, false],
+      [{ namespace: bob, runId: second.id }, false],
+      [{ namespace: bob, runId: ofBob.id }, true],
+      [{ namespace: alice, runId: ofBob.id }, false],
+      [{ runId: ofBob.id, toolset }, true],
+      [{ runId: ofBob.id, toolset: newName("toolset") }, false],
+    ];
+    const filters = asked.map(([filter]) => ({
+      tool,
+      namespace: null,
+      runId: undefined,
+      toolset: null,
+      ...filter,
+    }));
+    expect(await whichAreFilled(store.db, PROJECT, filters)).toEqual(asked.map(([, filled]) => filled));
+    expect(await whichAreFilled(store.db, PROJECT + 1, filters)).toEqual(asked.map(() => false));
+  });
+
   test("a slot whose session has moved on stays empty, and its call goes to the next slot", async () => {
     const run = await makeRun(store.db);
     const session = await makeSession(store.db);
@@ -194,9 +231,16 @@ describe("claimQueued", () => {
     const claimId = held.claim?.id ?? "";
     await apply(store.db, held, { type: "answer", claimId, answer: { type: "failure", failure } });
     expect(await claim(store.db, session, 5, { tools: [tool] })).toEqual([]);
-    expect(await queuedTools(store.db, PROJECT, [tool, "none"])).toEqual([]);
+    const filter = { namespace: null, runId: undefined, toolset: null };
+    const filters = [
+      { ...filter, tool: "none" },
+      { ...filter, tool },
+      { ...filter, tool, namespace: run.namespace },
+      { ...filter, tool, runId: run.id },
+    ];
+    expect(await whichAreFilled(store.db, PROJECT, filters)).toEqual([false, false, false, false]);
     await openCall(store.db, run, 2, { tool });
-    expect(await queuedTools(store.db, PROJECT, [tool, "none"])).toEqual([tool]);
+    expect(await whichAreFilled(store.db, PROJECT, filters)).toEqual([false, true, true, true]);
     await endRun(store.db, PROJECT, run.id);
     expect(await claim(store.db, session, 5, { tools: [tool] })).toEqual([]);
   });

@@ -69,7 +69,7 @@ const LOOK_UPS: Readonly<Record<string, string>> = {
   calls_claim_of_namespace: "calls_claimable_by_namespace",
   calls_claim_of_run: "calls_pkey",
   call_tokens: "calls_pkey",
-  calls_queued_tools: "calls_claimable",
+  calls_filled: "calls_claimable",
   calls_list_deferred: "calls_deferred",
   calls_list_deferred_bare: "calls_deferred",
 };

@@ -29,6 +29,8 @@ function* levels(tree: unknown): Generator<{ readonly kind: string; readonly lev
   if (!isTree(tree)) return;
   for (const [key, value] of Object.entries(tree)) {
     if (/^(Select|Insert|Update|Delete)Stmt$/.test(key) && isTree(value)) yield { kind: key, level: value };
+    // The two sides of a UNION.
+    if (/^[lr]arg$/.test(key) && isTree(value)) yield { kind: "SelectStmt", level: value };
     yield* levels(value);
   }
 }
@@ -107,6 +109,7 @@ const PLANTED = [
     `UPDATE calls c SET state = 'queued' FROM unnest($1::integer[], $2::uuid[]) AS i (project_id, run_id)
     WHERE c.run_id = i.run_id`,
   ],
+  ["calls", "SELECT id FROM runs WHERE project_id = $1 UNION ALL SELECT run_id FROM calls WHERE key = $2"],
   ["sessions", "DELETE FROM sessions s USING nodes n WHERE s.node_id = n.id AND n.project_id = $1"],
   ["toolsets", "INSERT INTO toolsets (id, version) SELECT id, 0 FROM runs WHERE project_id = $1"],
 ] as const;

@@ -1,8 +1,7 @@
 import type { CallFacts } from "../core/call.js";
-import { reaches } from "../core/scope.js";
 import {
   claimQueued,
-  queuedTools,
+  whichAreFilled,
   type ClaimedRow,
   type ClaimOutcome,
   type ClaimSlot,
@@ -10,11 +9,12 @@ import {
 import type { Database } from "../store/database.js";
 import { randomId } from "./random-id.js";
 import type { Session } from "./session.js";
-import { ToolQueue } from "./tool-queue.js";
+import type { ToolQueue } from "./tool-queue.js";
+import { ToolQueues } from "./tool-queues.js";
 import { Turns } from "./turns.js";
 
 /** What tells who may take a call. */
-export type DispatchedCall = Pick<CallFacts, "projectId" | "namespace" | "runId" | "tool">;
+type DispatchedCall = Pick<CallFacts, "projectId" | "namespace" | "runId" | "tool">;
 
 /** A session that was chosen for a call, with one credit taken. */
 export interface Assignment {
@@ -46,10 +46,15 @@ const ROUND_BYTES = 16 * 1024 * 1024;
  */
 export class Dispatch {
   readonly #options: DispatchOptions;
-  readonly #queues = new Map<string, ToolQueue>();
+  readonly #queues = new ToolQueues();
+  /** Groups of sessions for which a claim statement is under way. */
   readonly #rounds = new Set<string>();
   readonly #turns = new Turns();
-  #roundsWanted = false;
+  /** Queues of which sessions with room are to claim, in the next turn of the event loop. */
+  readonly #wanted = new Set<ToolQueue>();
+  /** Queues of which is to be read whether they hold something. */
+  readonly #doubted = new Set<ToolQueue>();
+  #looking = false;
   #roundSlots = ROUND_SLOTS;
   #stopped = false;
   #holds = 0;
@@ -62,29 +67,27 @@ export class Dispatch {
   add(session: Session): void {
     if (this.#stopped) return;
     this.#turns.add(session);
-    session.queueKeys = session.facts.tools.map((tool) => queueKey(session.scope.projectId, tool));
-    for (const [index, key] of session.queueKeys.entries()) {
-      const tool = session.facts.tools[index] ?? "";
-      this.#queue(key, session.scope.projectId, tool).served.add(session);
-    }
+    session.queues = session.facts.tools.map((tool) => this.#queues.join(session, tool));
+    for (const queue of session.queues) queue.served.add(session);
     this.#refresh(session);
   }
 
   /** Chooses it no more: its stream has gone, or it drains. */
   remove(session: Session): void {
     this.#turns.remove(session);
-    for (const key of session.queueKeys) {
-      const queue = this.#queues.get(key);
-      queue?.served.delete(session);
-      queue?.ready.delete(session);
+    for (const queue of session.queues) {
+      queue.served.delete(session);
+      queue.ready.delete(session);
     }
   }
 
   /** Chooses nobody any more: the node shuts down. */
   stop(): void {
     this.#stopped = true;
-    for (const queue of this.#queues.values()) this.#tellLeft(queue);
+    for (const queue of this.#queues) this.#tellLeft(queue);
     this.#queues.clear();
+    this.#wanted.clear();
+    this.#doubted.clear();
   }
 
   /**
@@ -108,7 +111,7 @@ export class Dispatch {
   /** Chooses a session no more until {@link resume}: it does not read what it was sent. */
   pause(session: Session): void {
     session.stalled = true;
-    for (const key of session.queueKeys) this.#queues.get(key)?.ready.delete(session);
+    for (const queue of session.queues) queue.ready.delete(session);
   }
 
   /** Chooses a session again. */
@@ -117,18 +120,15 @@ export class Dispatch {
     this.#refresh(session);
   }
 
-  /** Takes a session with room for a new call, if its tool's queue is known to be empty. */
+  /** Takes a session with room for a new call, if the queue that it is offered of is known to be empty. */
   assign(call: DispatchedCall, toolset: string | null): Assignment | null {
-    const queue = this.#queues.get(queueKey(call.projectId, call.tool));
-    if (queue === undefined || queue.ready.size === 0 || this.#holds > 0) return null;
-    if (!queue.isEmpty(performance.now(), this.#options.hearsHints)) {
-      this.#want();
-      return null;
-    }
-    for (const session of queue.ready) {
-      if (!serves(session, call, toolset)) continue;
-      this.#take(session);
-      return { session, claimId: randomId(), epoch: session.epoch };
+    if (this.#holds > 0) return null;
+    for (const queue of this.#queues.of(call)) {
+      if (!queue.takes(toolset)) continue;
+      const [session] = queue.ready;
+      if (session === undefined) continue;
+      if (queue.isEmpty(performance.now(), this.#options.hearsHints)) return this.#take(session);
+      this.#want(queue);
     }
     return null;
   }
@@ -146,30 +146,35 @@ export class Dispatch {
 
   /** Whether a session with a stream serves the tool for this end user, run and toolset. */
   isServed(call: DispatchedCall, toolset: string | null): boolean {
-    const queue = this.#queues.get(queueKey(call.projectId, call.tool));
-    if (queue === undefined) return false;
-    for (const session of queue.served) if (serves(session, call, toolset)) return true;
-    return false;
+    return this.#queues.of(call).some((queue) => queue.served.size > 0 && queue.takes(toolset));
   }
 
   /**
-   * A call was queued: its tool's queue is not empty. Whether a session here has room for such a call. If it turns
-   * out that none can take it and the call was queued `here`, the other nodes are told later.
+   * A call was queued here, of a run with this toolset; undefined: it is not known. Whether a session here has room for
+   * it, for certain; if it turns out that none takes it, the other nodes are told later.
    */
-  wake(projectId: number, tool: string, where: "here" | "elsewhere"): boolean {
-    const queue = this.#queues.get(queueKey(projectId, tool));
-    if (queue === undefined) return false;
-    queue.filled();
-    if (queue.ready.size === 0) return false;
-    if (where === "here") queue.kept = true;
-    this.#want();
-    return true;
+  queued(call: DispatchedCall, toolset: string | null | undefined): boolean {
+    let hasRoom = false;
+    for (const queue of this.#queues.of(call)) {
+      if (toolset !== undefined && !queue.takes(toolset)) continue;
+      queue.filled();
+      if (queue.ready.size === 0) continue;
+      this.#want(queue);
+      if (toolset === undefined && queue.toolset !== null) continue;
+      queue.kept = true;
+      hasRoom = true;
+    }
+    return hasRoom;
+  }
+
+  /** Another node has queued a call of the tool. */
+  queuedElsewhere(projectId: number, tool: string): void {
+    this.#doubt(this.#queues.ofTool(projectId, tool));
   }
 
   /** Any queue may have got a call. */
   wakeAll(): void {
-    for (const queue of this.#queues.values()) queue.filled();
-    this.#want();
+    this.#doubt(this.#queues);
   }
 
   /**
@@ -177,25 +182,57 @@ export class Dispatch {
    * node queued is found here if no hint came. And tells of calls that are left.
    */
   async poll(knownMs = 0): Promise<void> {
+    const since = performance.now() - knownMs;
+    const unsure: ToolQueue[] = [];
+    for (const queue of this.#queues) {
+      if (queue.ready.size === 0) this.#tellLeft(queue);
+      else if (!queue.wasPolledEmpty(since)) unsure.push(queue);
+    }
+    this.#queues.dropUnserved();
+    for (const queue of await this.#read(unsure)) this.#tellLeft(queue);
+  }
+
+  /** Queues may have got calls. Where there may be very many of them, one read for all tells which. */
+  #doubt(queues: Iterable<ToolQueue>): void {
+    for (const queue of queues) {
+      queue.filled();
+      if (queue.ready.size === 0) continue;
+      if (queue.isBound) this.#doubted.add(queue);
+      else this.#want(queue);
+    }
+    if (!this.#looking) void this.#look();
+  }
+
+  /** Reads all that is in doubt, until nothing is. */
+  async #look(): Promise<void> {
+    this.#looking = true;
+    while (this.#doubted.size > 0) {
+      const doubted = [...this.#doubted];
+      this.#doubted.clear();
+      // What could not be read is taken up again by the next poll.
+      await this.#read(doubted).catch(this.#options.onError);
+    }
+    this.#looking = false;
+  }
+
+  /** Reads which of these queues hold something, and has them claimed from. */
+  async #read(queues: readonly ToolQueue[]): Promise<ToolQueue[]> {
     const startedAt = performance.now();
     const byProject = new Map<number, ToolQueue[]>();
-    for (const [key, queue] of this.#queues) {
-      if (queue.ready.size === 0) this.#tellLeft(queue);
-      else if (!queue.wasPolledEmpty(startedAt - knownMs)) push(byProject, queue.projectId, queue);
-      if (queue.served.size === 0) this.#queues.delete(key);
-    }
-    for (const [projectId, queues] of byProject) {
-      const fills = queues.map((queue) => queue.fills);
-      const tools = queues.map(({ tool }) => tool);
-      const filled = new Set(await queuedTools(this.#options.db, projectId, tools));
-      queues.forEach((queue, index) => {
-        if (filled.has(queue.tool)) {
+    for (const queue of queues) push(byProject, queue.projectId, queue);
+    const filled: ToolQueue[] = [];
+    for (const [projectId, asked] of byProject) {
+      const fills = asked.map((queue) => queue.fills);
+      const isFilled = await whichAreFilled(this.#options.db, projectId, asked);
+      asked.forEach((queue, index) => {
+        if (isFilled[index] === true) {
           queue.filled();
-          this.#tellLeft(queue);
+          filled.push(queue);
+          this.#want(queue);
         } else queue.polledEmpty(startedAt, fills[index] ?? 0);
       });
-      if (filled.size > 0) this.#want();
     }
+    return filled;
   }
 
   #tellLeft(queue: ToolQueue): void {
@@ -203,49 +240,37 @@ export class Dispatch {
     queue.kept = false;
   }
 
-  #queue(key: string, projectId: number, tool: string): ToolQueue {
-    let queue = this.#queues.get(key);
-    if (queue === undefined) {
-      queue = new ToolQueue(projectId, tool);
-      this.#queues.set(key, queue);
-    }
-    return queue;
-  }
-
   /** Takes one credit, and moves the session behind the others. */
-  #take(session: Session): void {
+  #take(session: Session): Assignment {
     session.credit--;
     session.assigned++;
-    for (const key of session.queueKeys) {
-      const ready = this.#queues.get(key)?.ready;
-      ready?.delete(session);
-      if (session.hasRoom()) ready?.add(session);
+    for (const { ready } of session.queues) {
+      ready.delete(session);
+      if (session.hasRoom()) ready.add(session);
     }
+    return { session, claimId: randomId(), epoch: session.epoch };
   }
 
   #refresh(session: Session): void {
     if (!session.hasRoom()) return;
-    let wanted = false;
-    for (const key of session.queueKeys) {
-      const queue = this.#queues.get(key);
-      if (queue === undefined) continue;
+    for (const queue of session.queues) {
       queue.ready.add(session);
-      if (queue.mayBeFilled) wanted = true;
+      if (queue.mayBeFilled) this.#want(queue);
     }
-    if (wanted) this.#want();
   }
 
-  /** Asks for claim rounds, once per turn of the event loop. */
-  #want(): void {
-    if (this.#roundsWanted || this.#stopped || this.#holds > 0) return;
-    this.#roundsWanted = true;
-    setImmediate(() => {
-      this.#roundsWanted = false;
-      if (this.#holds > 0) return;
-      for (const [key, sessions] of this.#groups()) {
-        if (!this.#rounds.has(key)) void this.#round(key, sessions);
-      }
-    });
+  /** Asks for claim rounds of a queue, once per turn of the event loop. */
+  #want(queue: ToolQueue): void {
+    if (this.#stopped || this.#holds > 0) return;
+    if (this.#wanted.size === 0) setImmediate(() => this.#startRounds());
+    this.#wanted.add(queue);
+  }
+
+  #startRounds(): void {
+    const groups = this.#groups();
+    this.#wanted.clear();
+    if (this.#holds > 0) return;
+    for (const [key, sessions] of groups) if (!this.#rounds.has(key)) void this.#round(key, sessions);
   }
 
   /** Sessions with room and something to claim, by what they ask for. */
@@ -253,7 +278,7 @@ export class Dispatch {
     const groups = new Map<string, Session[]>();
     const seen = new Set<Session>();
     const now = performance.now();
-    for (const queue of this.#queues.values()) {
+    for (const queue of this.#wanted) {
       if (queue.isEmpty(now, this.#options.hearsHints)) continue;
       for (const session of queue.ready) {
         if (seen.has(session)) continue;
@@ -270,7 +295,7 @@ export class Dispatch {
     if (first === undefined) return;
     this.#rounds.add(key);
     const startedAt = performance.now();
-    const queues = first.queueKeys.flatMap((each) => this.#queues.get(each) ?? []);
+    const { queues } = first;
     const fills = queues.map((queue) => queue.fills);
     const slots = this.#takeSlots(sessions);
     let outcome: ClaimOutcome | null = null;
@@ -295,12 +320,9 @@ export class Dispatch {
     this.#turns.served(key, claimed);
     if (claimed.length > 0) this.#roundSlots = slotsThatFit(claimed);
     const woken = queues.some((queue, index) => queue.fills !== fills[index]);
-    // A read that was bound to a namespace, run or toolset says nothing of the whole queue.
-    if (!more && !isBound(first)) {
-      queues.forEach((queue, index) => queue.claimedOut(startedAt, fills[index] ?? 0));
-    }
+    if (!more) queues.forEach((queue, index) => queue.claimedOut(startedAt, fills[index] ?? 0));
     // Where none of those that are left could be had, others are claiming them: the next poll takes them up.
-    if (woken || (more && claimed.length > 0)) this.#want();
+    if (woken || (more && claimed.length > 0)) for (const queue of queues) this.#want(queue);
   }
 
   #takeSlots(sessions: readonly Session[]): Assignment[] {
@@ -310,8 +332,7 @@ export class Dispatch {
       taken = false;
       for (const session of sessions) {
         if (!session.hasRoom() || slots.length === most) continue;
-        this.#take(session);
-        slots.push({ session, claimId: randomId(), epoch: session.epoch });
+        slots.push(this.#take(session));
         taken = true;
       }
     }
@@ -337,7 +358,7 @@ export class Dispatch {
     session.settled();
     if (session.epoch !== epoch || session.stream === null) return;
     session.credit++;
-    if (session.hasRoom()) for (const key of session.queueKeys) this.#queues.get(key)?.ready.add(session);
+    if (session.hasRoom()) for (const { ready } of session.queues) ready.add(session);
   }
 }
 
@@ -349,19 +370,6 @@ function slotsThatFit(claimed: readonly ClaimedRow[]): number {
 
 function toSlot({ session, claimId, epoch }: Assignment): ClaimSlot {
   return { claimId, session: session.number, epoch, worker: session.facts.worker };
-}
-
-function queueKey(projectId: number, tool: string): string {
-  return `${projectId}:${tool}`;
-}
-
-/** Whether a session is offered only some of its tools' calls. */
-function isBound({ scope, facts }: Session): boolean {
-  return scope.namespace !== null || scope.runId !== undefined || facts.toolset !== null;
-}
-
-function serves({ scope, facts }: Session, call: DispatchedCall, toolset: string | null): boolean {
-  return reaches(scope, call) && (facts.toolset === null || facts.toolset === toolset);
 }
 
 function push<K, V>(map: Map<K, V[]>, key: K, value: V): void {

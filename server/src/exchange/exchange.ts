@@ -122,7 +122,7 @@ export class Exchange {
   heard({ queued, ended }: Omit<Hint, "node">): void {
     this.hints.othersAlive = true;
     if (queued === null) this.dispatch.wakeAll();
-    else for (const [projectId, tool] of queued) this.dispatch.wake(projectId, tool, "elsewhere");
+    else for (const [projectId, tool] of queued) this.dispatch.queuedElsewhere(projectId, tool);
     this.waiters.lookAt(ended).catch(this.#onError);
     this.watchers.heard(ended);
   }
@@ -173,12 +173,12 @@ export class Exchange {
         traceparent: spanParent(request.traceparent, call),
         timeLeftMs: limits.length === 0 ? null : Math.min(...limits),
       });
-    } else if (call.state === "queued") this.#queued(call);
+    } else if (call.state === "queued") this.#queued(call, request.run.record.toolset);
   }
 
-  /** A call may be claimed now, here or by another node. */
-  #queued(call: Call): void {
-    if (!this.dispatch.wake(call.projectId, call.tool, "here")) this.hints.queued(call);
+  /** A call may be claimed now, here or by another node. The toolset is its run's, where that is known. */
+  #queued(call: Call, toolset?: string | null): void {
+    if (!this.dispatch.queued(call, toolset)) this.hints.queued(call);
   }
 
   #claimed(assignment: Assignment, { record }: ClaimedRow): void {

@@ -1,6 +1,7 @@
 import type { ClaimedCall } from "../core/call.js";
 import type { Scope } from "../core/scope.js";
 import type { WorkSink } from "./delivery.js";
+import type { ToolQueue } from "./tool-queue.js";
 
 /** A claim that a session of this node holds. */
 export interface HeldClaim {
@@ -56,8 +57,8 @@ export class Session {
   whenSettled: (() => void) | null = null;
   /** When anything was last heard from it; monotonic milliseconds. */
   heardAt: number;
-  /** Tools as dispatch keys, made once. */
-  queueKeys: readonly string[] = [];
+  /** Those of its tools, in their order. */
+  queues: readonly ToolQueue[] = [];
   /** The same for all sessions that ask for the same. */
   groupKey = "";
 

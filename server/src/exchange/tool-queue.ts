@@ -1,3 +1,5 @@
+import type { Scope } from "../core/scope.js";
+import type { QueueFilter } from "../store/calls-claim.js";
 import type { Session } from "./session.js";
 
 /** How long a queue that was read empty counts as empty. */
@@ -5,13 +7,19 @@ const FRESH_MS = 1_000;
 /** The same where a poll found it so and hints tell when it is filled; longer than from one poll to the next. */
 const SURE_MS = 10_000;
 
-/** A tool's queue in one project, as far as this node knows it. Times are monotonic milliseconds. */
-export class ToolQueue {
+/**
+ * The queued calls of a tool that sessions of one scope and toolset are offered, as far as this node knows them. Times
+ * are monotonic milliseconds.
+ */
+export class ToolQueue implements QueueFilter {
   readonly projectId: number;
+  readonly namespace: string | null;
+  readonly runId: string | undefined;
+  readonly toolset: string | null;
   readonly tool: string;
-  /** Sessions that serve the tool and have room, the longest unused first. */
+  /** Its sessions that have room, the longest unused first. */
   readonly ready = new Set<Session>();
-  /** Sessions that serve the tool and have a stream. */
+  /** Its sessions that have a stream. */
   readonly served = new Set<Session>();
   /** A call was queued here that a session here was to take, and no read has shown yet that it was taken. */
   kept = false;
@@ -21,9 +29,17 @@ export class ToolQueue {
   #surelyEmptyAt = -Infinity;
   #fills = 0;
 
-  constructor(projectId: number, tool: string) {
+  constructor({ projectId, namespace, runId }: Scope, tool: string, toolset: string | null) {
     this.projectId = projectId;
+    this.namespace = namespace;
+    this.runId = runId;
+    this.toolset = toolset;
     this.tool = tool;
+  }
+
+  /** Whether its sessions are bound to an end user or a run, so that there may be very many such queues. */
+  get isBound(): boolean {
+    return this.namespace !== null || this.runId !== undefined;
   }
 
   /** Goes up when it gets a call, so that a read which began before it proves nothing. */
@@ -34,6 +50,11 @@ export class ToolQueue {
   /** Whether nothing was heard of it since it was filled. */
   get mayBeFilled(): boolean {
     return this.#emptyAt === -Infinity;
+  }
+
+  /** Whether it takes calls of runs with this toolset. */
+  takes(toolset: string | null): boolean {
+    return this.toolset === null || this.toolset === toolset;
   }
 
   /** It has got a call, or may have. */

@@ -312,22 +312,58 @@ function toClaimed(rows: readonly (ClaimRow | { readonly n: null })[]): ClaimedR
     .sort((a, b) => a.slot - b.slot);
 }
 
-const QUEUED = statement(
-  "calls_queued_tools",
-  `SELECT t.tool FROM unnest($2::text[]) AS t (tool)
+/** Which queued calls are asked for. */
+export interface QueueFilter {
+  readonly tool: string;
+  /** Only calls of this end user; null: anybody's. */
+  readonly namespace: string | null;
+  /** Only calls of this run; not set: of any. */
+  readonly runId: string | undefined;
+  /** Only calls of runs with this toolset; null: any. */
+  readonly toolset: string | null;
+}
+
+/** What a claim of the kind would look at first, with one of the three reads for each filter. */
+const FILLED = statement(
+  "calls_filled",
+  `SELECT i.n::integer AS n
+  FROM unnest($2::text[], $3::text[], $4::uuid[], $5::text[]) WITH ORDINALITY
+    AS i (tool, namespace, run_id, toolset, n)
   CROSS JOIN LATERAL (
-    SELECT FROM calls c
-    WHERE c.project_id = $1 AND c.tool = t.tool AND c.state = 'queued' AND NOT c.backing_off
-    ORDER BY c.priority DESC, c.namespace DESC, c.id LIMIT 1
+    (SELECT 1 FROM calls c
+      WHERE i.namespace IS NULL AND i.run_id IS NULL
+        AND c.project_id = $1 AND c.tool = i.tool
+        AND c.state = 'queued' AND NOT c.backing_off AND (i.toolset IS NULL OR c.toolset = i.toolset)
+      ORDER BY c.priority DESC, c.namespace DESC, c.id LIMIT 1)
+    UNION ALL
+    (SELECT 1 FROM calls c
+      WHERE i.namespace IS NOT NULL AND i.run_id IS NULL
+        AND c.project_id = $1 AND c.namespace = i.namespace AND c.tool = i.tool
+        AND c.state = 'queued' AND NOT c.backing_off AND (i.toolset IS NULL OR c.toolset = i.toolset)
+      ORDER BY c.priority DESC, c.id LIMIT 1)
+    UNION ALL
+    (SELECT 1 FROM calls c
+      WHERE i.run_id IS NOT NULL
+        AND c.project_id = $1 AND c.run_id = i.run_id AND (i.namespace IS NULL OR c.namespace = i.namespace)
+        AND c.tool = i.tool AND (i.toolset IS NULL OR c.toolset = i.toolset)
+        AND CASE WHEN c.backing_off THEN false ELSE c.state = 'queued' END
+      LIMIT 1)
   ) c`,
 );
 
-/** Which of these tools have a call that could be claimed now. */
-export async function queuedTools(
+/** Whether there is a call that could be claimed now, for each of these filters. */
+export async function whichAreFilled(
   db: Database,
   projectId: number,
-  tools: readonly string[],
-): Promise<string[]> {
-  const rows = await db.query<{ readonly tool: string }>(QUEUED, [projectId, textArray(tools)]);
-  return rows.map(({ tool }) => tool);
+  filters: readonly QueueFilter[],
+): Promise<boolean[]> {
+  const rows = await db.query<{ readonly n: number }>(FILLED, [
+    projectId,
+    textArray(filters.map(({ tool }) => tool)),
+    textArray(filters.map(({ namespace }) => namespace)),
+    textArray(filters.map(({ runId }) => runId ?? null)),
+    textArray(filters.map(({ toolset }) => toolset)),
+  ]);
+  const filled = new Set(rows.map(({ n }) => n));
+  return filters.map((_, index) => filled.has(index + 1));
 }
