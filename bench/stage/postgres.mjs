@@ -1,5 +1,5 @@
 // The PostgreSQL of a run.
-import { mkdtemp, rm } from "node:fs/promises";
+import { chmod, mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { startEmbeddedPostgres } from "trunkline";
@@ -10,6 +10,8 @@ export async function startPostgres() {
     return { url: process.env.DATABASE_URL, stop: () => Promise.resolve() };
   }
   const folder = await mkdtemp(join(tmpdir(), "trunkline-bench-"));
+  // As root, PostgreSQL runs under an account that must be able to get in; else its data is kept elsewhere.
+  await chmod(folder, 0o755);
   const server = await startEmbeddedPostgres({ dataDir: join(folder, "pg") });
   const stop = async () => {
     await server.stop();

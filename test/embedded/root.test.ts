@@ -47,8 +47,9 @@ describe.runIf(isRoot)("an embedded PostgreSQL that root starts", () => {
     const log: string[] = [];
     const server = await startEmbeddedPostgres({ dataDir, durable: false, log: (line) => log.push(line) });
     await server.stop();
+    folders.push(server.dataDir);
     const place = await placeDataFolder(dataDir, await systemAccount(), () => undefined);
-    folders.push(place);
+    expect(server.dataDir).toBe(place);
     expect(existsSync(join(place, "PG_VERSION"))).toBe(true);
     expect(log.join("\n")).toContain(`its data is in ${place}`);
   });

@@ -43,6 +43,11 @@ export interface EmbeddedPostgres {
   readonly url: string;
   /** The postmaster's process id. */
   readonly pid: number;
+  /**
+   * Where its data is: the folder that was asked for, unless the account under which PostgreSQL runs cannot get there,
+   * as happens to root's private folders. Who removes the one that was asked for removes this one too.
+   */
+  readonly dataDir: string;
   /** Whether it was running already: an orphan, or another live process's. */
   readonly reused: boolean;
   /**
@@ -158,6 +163,7 @@ function makeHandle(
   return {
     url: handle.url,
     pid: postmaster.process.pid,
+    dataDir: start.dataDir,
     reused: handle.reused,
     stop: ({ force = false } = {}) => (stopping ??= stop(start, postmaster, handle.token, force)),
   };

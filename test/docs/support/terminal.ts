@@ -1,5 +1,5 @@
 import { spawn, type ChildProcess } from "node:child_process";
-import { mkdtemp, rm, symlink, writeFile } from "node:fs/promises";
+import { chmod, mkdtemp, rm, symlink, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
@@ -92,6 +92,8 @@ export class Terminal implements AsyncDisposable {
   /** Makes one. Its servers listen on free ports. */
   static async open(): Promise<Terminal> {
     const folder = await mkdtemp(join(tmpdir(), "trunkline-test-docs-"));
+    // As root, PostgreSQL runs under an account that must be able to get in; else its data is kept elsewhere.
+    await chmod(folder, 0o755);
     await symlink(join(ROOT, "node_modules"), join(folder, "node_modules"));
     // What `npm test` tells of this project must not help `npx`, which is not to look for updates either.
     const ours = Object.keys(process.env).filter((name) => /^(npm_|INIT_CWD$)/i.test(name));
