@@ -32,6 +32,30 @@ describe("Dispatch", () => {
     expect(numbersOf(worker.offers)).toEqual([...queued, late].map(({ seq }) => seq));
   });
 
+  test("while each queued call has a slot in a claim that is under way, new ones go straight to what room is left", async () => {
+    let release = (): void => undefined;
+    const held = new Promise<void>((resolve) => (release = resolve));
+    let claims = 0;
+    const { exchange } = await nodes.start({
+      onStatement: (name) => (name === "calls_claim" && ++claims === 2 ? held : undefined),
+    });
+    const tool = newName("tool");
+    const run = await newRun(exchange);
+    const worker = await attach(exchange, { tools: [tool], slots: 1 });
+    await until("its first round is over", () => claims === 1 && worker.own.credit === 1);
+    const calls = [await open(exchange, run, { tool }), await open(exchange, run, { tool })];
+    expect(calls.map(({ state }) => state)).toEqual(["claimed", "queued"]);
+    exchange.dispatch.grant(worker.own, 5);
+    await until("the claim of the second", () => claims === 2);
+    expect((await open(exchange, run, { tool })).state).toBe("claimed");
+    release();
+    await until("the second", () => worker.offers.length === 3);
+    expect(numbersOf(worker.offers)).toEqual([1, 3, 2]);
+    expect(worker.own.credit).toBe(3);
+    expect((await open(exchange, run, { tool })).state).toBe("claimed");
+    expect(claims).toBe(2);
+  });
+
   test("the higher priority is claimed first, then the longest queued", async () => {
     const { exchange } = await nodes.start();
     const tool = newName("tool");

@@ -120,14 +120,14 @@ export class Dispatch {
     this.#refresh(session);
   }
 
-  /** Takes a session with room for a new call, if the queue that it is offered of is known to be empty. */
+  /** Takes a session with room for a new call, if nothing is known to wait in the session's queue for room. */
   assign(call: DispatchedCall, toolset: string | null): Assignment | null {
     if (this.#holds > 0) return null;
     for (const queue of this.#queues.of(call)) {
       if (!queue.takes(toolset)) continue;
       const [session] = queue.ready;
       if (session === undefined) continue;
-      if (queue.isEmpty(performance.now(), this.#options.hearsHints)) return this.#take(session);
+      if (queue.isCovered || this.#isEmpty(queue)) return this.#take(session);
       this.#want(queue);
     }
     return null;
@@ -157,7 +157,7 @@ export class Dispatch {
     let hasRoom = false;
     for (const queue of this.#queues.of(call)) {
       if (toolset !== undefined && !queue.takes(toolset)) continue;
-      queue.filled();
+      queue.got();
       if (queue.ready.size === 0) continue;
       this.#want(queue);
       if (toolset === undefined && queue.toolset !== null) continue;
@@ -217,22 +217,29 @@ export class Dispatch {
 
   /** Reads which of these queues hold something, and has them claimed from. */
   async #read(queues: readonly ToolQueue[]): Promise<ToolQueue[]> {
-    const startedAt = performance.now();
     const byProject = new Map<number, ToolQueue[]>();
     for (const queue of queues) push(byProject, queue.projectId, queue);
     const filled: ToolQueue[] = [];
     for (const [projectId, asked] of byProject) {
-      const fills = asked.map((queue) => queue.fills);
+      const marked = asked.map((queue) => ({ queue, mark: queue.mark() }));
       const isFilled = await whichAreFilled(this.#options.db, projectId, asked);
-      asked.forEach((queue, index) => {
+      marked.forEach(({ queue, mark }, index) => {
         if (isFilled[index] === true) {
           queue.filled();
           filled.push(queue);
           this.#want(queue);
-        } else queue.polledEmpty(startedAt, fills[index] ?? 0);
+        } else queue.polledEmpty(mark);
       });
     }
     return filled;
+  }
+
+  #mayHold(queue: ToolQueue): number {
+    return queue.mayHold(performance.now(), this.#options.hearsHints);
+  }
+
+  #isEmpty(queue: ToolQueue): boolean {
+    return this.#mayHold(queue) === 0;
   }
 
   #tellLeft(queue: ToolQueue): void {
@@ -277,9 +284,8 @@ export class Dispatch {
   #groups(): Map<string, Session[]> {
     const groups = new Map<string, Session[]>();
     const seen = new Set<Session>();
-    const now = performance.now();
     for (const queue of this.#wanted) {
-      if (queue.isEmpty(now, this.#options.hearsHints)) continue;
+      if (this.#isEmpty(queue)) continue;
       for (const session of queue.ready) {
         if (seen.has(session)) continue;
         seen.add(session);
@@ -294,10 +300,12 @@ export class Dispatch {
     const first = sessions[0];
     if (first === undefined) return;
     this.#rounds.add(key);
-    const startedAt = performance.now();
     const { queues } = first;
-    const fills = queues.map((queue) => queue.fills);
-    const slots = this.#takeSlots(sessions);
+    const marked = queues.map((queue) => ({ queue, mark: queue.mark() }));
+    const most = queues.reduce((calls, queue) => calls + this.#mayHold(queue), 0);
+    // A slot that stays empty shows that nothing is left; what more room there is stays for new calls.
+    const slots = this.#takeSlots(sessions, most + 1);
+    if (slots.length >= most) for (const queue of queues) queue.cover();
     let outcome: ClaimOutcome | null = null;
     try {
       outcome = await claimQueued(this.#options.db, {
@@ -313,21 +321,22 @@ export class Dispatch {
       this.#options.onError(error);
     }
     this.#rounds.delete(key);
+    for (const queue of queues) queue.uncover();
     this.#settle(slots, outcome?.claimed ?? []);
     // A failed round is taken up again by the next poll.
     if (outcome === null) return;
     const { claimed, more } = outcome;
     this.#turns.served(key, claimed);
     if (claimed.length > 0) this.#roundSlots = slotsThatFit(claimed);
-    const woken = queues.some((queue, index) => queue.fills !== fills[index]);
-    if (!more) queues.forEach((queue, index) => queue.claimedOut(startedAt, fills[index] ?? 0));
+    const woken = marked.some(({ queue, mark }) => queue.isFilledSince(mark));
+    if (!more) for (const { queue, mark } of marked) queue.claimedOut(mark);
     // Where none of those that are left could be had, others are claiming them: the next poll takes them up.
     if (woken || (more && claimed.length > 0)) for (const queue of queues) this.#want(queue);
   }
 
-  #takeSlots(sessions: readonly Session[]): Assignment[] {
+  #takeSlots(sessions: readonly Session[], calls: number): Assignment[] {
     const slots: Assignment[] = [];
-    const most = this.#roundSlots;
+    const most = Math.min(calls, this.#roundSlots);
     for (let taken = true; taken && slots.length < most;) {
       taken = false;
       for (const session of sessions) {

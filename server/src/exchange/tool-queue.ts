@@ -7,6 +7,13 @@ const FRESH_MS = 1_000;
 /** The same where a poll found it so and hints tell when it is filled; longer than from one poll to the next. */
 const SURE_MS = 10_000;
 
+/** When a read began, and what the queue had got by then. */
+export interface Mark {
+  readonly at: number;
+  readonly fills: number;
+  readonly blindFills: number;
+}
+
 /**
  * The queued calls of a tool that sessions of one scope and toolset are offered, as far as this node knows them. Times
  * are monotonic milliseconds.
@@ -23,11 +30,17 @@ export class ToolQueue implements QueueFilter {
   readonly served = new Set<Session>();
   /** A call was queued here that a session here was to take, and no read has shown yet that it was taken. */
   kept = false;
-  /** When a read began that found it empty; -Infinity when it may hold something. */
-  #emptyAt = -Infinity;
-  /** The same of polls, whose reads pass over nothing: a claim round passes over rows that others have locked. */
+  /** When a read began that found nothing in it; -Infinity: it may hold anything. */
+  #readAt = -Infinity;
+  /** The same of polls, if it got nothing since: they pass over nothing, as claim rounds do over what others have locked. */
   #surelyEmptyAt = -Infinity;
+  /** Calls that it has got here, and times that it may have got others. */
   #fills = 0;
+  #blindFills = 0;
+  /** The fills before the last read that found nothing. */
+  #readFills = 0;
+  /** The fills of which each has a slot in a claim round that is under way; -1: there is none. */
+  #coveredFills = -1;
 
   constructor({ projectId, namespace, runId }: Scope, tool: string, toolset: string | null) {
     this.projectId = projectId;
@@ -42,38 +55,67 @@ export class ToolQueue implements QueueFilter {
     return this.namespace !== null || this.runId !== undefined;
   }
 
-  /** Goes up when it gets a call, so that a read which began before it proves nothing. */
-  get fills(): number {
-    return this.#fills;
-  }
-
-  /** Whether nothing was heard of it since it was filled. */
-  get mayBeFilled(): boolean {
-    return this.#emptyAt === -Infinity;
-  }
-
   /** Whether it takes calls of runs with this toolset. */
   takes(toolset: string | null): boolean {
     return this.toolset === null || this.toolset === toolset;
   }
 
-  /** It has got a call, or may have. */
-  filled(): void {
-    this.#emptyAt = -Infinity;
+  /** Whether it has got something that no read has shown to be gone. */
+  get mayBeFilled(): boolean {
+    return this.#readAt === -Infinity || this.#fills !== this.#readFills;
+  }
+
+  /** Whether all that it may hold is being claimed, with a slot for each: what comes now passes none of it. */
+  get isCovered(): boolean {
+    return this.#coveredFills === this.#fills;
+  }
+
+  /** It has got one call, from here. */
+  got(): void {
     this.#surelyEmptyAt = -Infinity;
     this.#fills++;
   }
 
-  /** A claim round that began then found no more, having seen so many fills. */
-  claimedOut(startedAt: number, fills: number): void {
-    if (this.#fills === fills) this.#emptyAt = startedAt;
+  /** It may have got any number of calls. */
+  filled(): void {
+    this.#readAt = -Infinity;
+    this.#surelyEmptyAt = -Infinity;
+    this.#fills++;
+    this.#blindFills++;
   }
 
-  /** A poll that began then found it empty, having seen so many fills. */
-  polledEmpty(startedAt: number, fills: number): void {
-    if (this.#fills !== fills) return;
-    this.#emptyAt = startedAt;
-    this.#surelyEmptyAt = startedAt;
+  /** A claim round begins, which has a slot for each call that it may hold. */
+  cover(): void {
+    this.#coveredFills = this.#fills;
+  }
+
+  /** The round is over. */
+  uncover(): void {
+    this.#coveredFills = -1;
+  }
+
+  /** What a read has to be told by when it ends: a fill that came after its begin may be unseen. */
+  mark(): Mark {
+    return { at: performance.now(), fills: this.#fills, blindFills: this.#blindFills };
+  }
+
+  /** Whether it has got something since. */
+  isFilledSince({ fills }: Mark): boolean {
+    return this.#fills !== fills;
+  }
+
+  /** A claim round that began at the mark has left nothing. */
+  claimedOut({ at, fills, blindFills }: Mark): void {
+    if (this.#blindFills !== blindFills) return;
+    this.#readAt = at;
+    this.#readFills = fills;
+  }
+
+  /** A poll that began at the mark found nothing. */
+  polledEmpty(mark: Mark): void {
+    this.claimedOut(mark);
+    if (this.isFilledSince(mark)) return;
+    this.#surelyEmptyAt = mark.at;
     this.kept = false;
   }
 
@@ -82,8 +124,9 @@ export class ToolQueue implements QueueFilter {
     return this.#surelyEmptyAt > since;
   }
 
-  /** Whether it counts as empty. `hearsHints`: whether other nodes' hints arrive, which say when it is filled. */
-  isEmpty(now: number, hearsHints: () => boolean): boolean {
-    return now - this.#emptyAt <= FRESH_MS || (now - this.#surelyEmptyAt <= SURE_MS && hearsHints());
+  /** How many calls it may hold. `hearsHints`: whether other nodes' hints arrive, which say when it is filled. */
+  mayHold(now: number, hearsHints: () => boolean): number {
+    const isKnown = now - this.#readAt <= FRESH_MS || (now - this.#surelyEmptyAt <= SURE_MS && hearsHints());
+    return isKnown ? this.#fills - this.#readFills : Infinity;
   }
 }
