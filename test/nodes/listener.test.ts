@@ -69,7 +69,7 @@ test("a listener goes on through many probes, and through what others put on the
       gaps++;
     },
     onError: (error) => errors.push(error),
-    probeMs: 100,
+    probeMs: 500,
   });
   await listener.start();
   await until("many probes and hints", async () => {
