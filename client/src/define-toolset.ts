@@ -87,7 +87,7 @@ export class DefinedToolset<Tools extends ToolDefinitions> {
  * const { name } = await crm.of(run).crm.find_customer({ email: "ada@example.com" });
  * ```
  *
- * The server checks both by JSON Schema, which Standard Schemas write themselves (zod, arktype; valibot by
+ * The server checks both by JSON Schema, which Standard Schemas write themselves (zod from 4.2 on, arktype; valibot by
  * `toStandardJsonSchema` of `@valibot/to-json-schema`), or which is given besides. Patterns that they write with
  * look-around are left out of it, since the server has none; the schema itself still checks them at the worker.
  *

@@ -39,7 +39,8 @@ export function retryPolicy(retry: RetryPolicy, field = "retry"): Policy {
 
 function seconds(value: number, field: string): Duration {
   const given: unknown = value;
-  const ms = typeof given === "number" ? Math.ceil(given * 1000) : NaN;
+  // 16.1 s are 16,100 ms, though their product in binary is a little more.
+  const ms = typeof given === "number" ? Math.ceil(Number((given * 1000).toFixed(6))) : NaN;
   if (ms >= 1 && ms <= LIMITS.durationMs) return formatDuration(ms);
   const seen = typeof given === "number" ? String(given) : `${typeof given} is not a number`;
   throw refuseArgument(field, seen, `allowed are seconds, above 0 and at most ${LIMITS.durationMs / 1000}`);

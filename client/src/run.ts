@@ -9,7 +9,7 @@ import { toJson } from "./json.js";
 import { policyToWire, type Policy } from "./policy.js";
 import type { RunInfo } from "./run-info.js";
 import type { Runs } from "./runs.js";
-import { wellFormed } from "./text.js";
+import { present, wellFormed } from "./text.js";
 import type { ToolCallers, ToolDefinitions } from "./tool-definition.js";
 import { toolsProxy, type ToolProxy } from "./tools-proxy.js";
 import { Turn } from "./turn.js";
@@ -19,8 +19,9 @@ import { watchRun, type RunEvent, type WatchOptions, type WatchPort } from "./wa
 /** How a call is opened. */
 export interface OpenOptions {
   /**
-   * The caller's own name for the call, unique in its run, at most 256 bytes: the same key with the same
-   * content names the same call, from any process. Default: one that the SDK makes, so that sending again
+   * The caller's own name for the call, unique in its run, 1 to 256 bytes: the same key with the same content
+   * names the same call, from any process. The content is the tool, the input as JSON text (so in the order of
+   * its fields), the turn, the policy and the priority. Default: a key that the SDK makes, so that sending again
    * after a cut opens no second call.
    */
   readonly key?: string;
@@ -138,12 +139,13 @@ const OPTIONS: Record<keyof OpenOptions, true> = {
 /** What opens a call; throws for what cannot be sent, whatever JavaScript passed. */
 function specOf(tool: string, input: unknown, options: OpenOptions): CallSpec {
   onlyFields(options, OPTIONS, "options");
-  const { key = "", turn, policy, priority = 0, traceparent = "" } = options;
+  const { key, turn, policy, priority = 0, traceparent = "" } = options;
   checkSignal(options.signal);
   const spec: CallSpec = {
     $typeName: "trunkline.v1.CallSpec",
     tool: wellFormed(tool, "tool"),
-    key: wellFormed(key, "key"),
+    // An empty one would be taken for none: opened again, the call would be another one.
+    key: key === undefined ? "" : wellFormed(present(key, "key"), "key"),
     priority: whole(priority, "priority", -MAX_PRIORITY, MAX_PRIORITY),
     traceparent: wellFormed(traceparent, "traceparent"),
     inputJson: input === undefined ? "null" : toJson(input, "input"),

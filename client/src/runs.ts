@@ -23,7 +23,10 @@ export interface RunOptions {
   readonly labels?: Readonly<Record<string, string>>;
   /** When it has passed, the run ends. Default: it lives until `end`. */
   readonly ttl?: Duration;
-  /** The caller's own name for it: the same key with the same content names the same run. */
+  /**
+   * The caller's own name for it, unique in its namespace, 1 to 256 bytes: the same key with the same content names the
+   * same run, from any process. The content is the toolset (whatever version it has by now), the labels and the TTL.
+   */
   readonly key?: string;
 }
 
@@ -81,7 +84,7 @@ export class Runs {
     const spec = {
       namespace: wellFormed(namespace, "namespace"),
       toolset: wellFormed(toolset, "toolset"),
-      key: wellFormed(key, "key"),
+      key: wellFormed(present(key, "key"), "key"),
       labels: wellFormedLabels(labels, "labels"),
       ...(ttl !== undefined && { ttl: durationFromMs(parseDuration(ttl, "ttl")) }),
     };

@@ -1,7 +1,7 @@
 import { flag, MAX_WHOLE, onlyFields, refuseArgument, whole } from "./argument.js";
 import { toJson } from "./json.js";
 import { LIMITS } from "./limits.js";
-import { wellFormed } from "./text.js";
+import { typeOf, wellFormed } from "./text.js";
 
 /** What ends a call from outside its claim. */
 export type Settlement =
@@ -57,7 +57,7 @@ export function readSettlement(settlement: Settlement): SaidOutcome {
   // What comes from JavaScript may be anything.
   const given: unknown = settlement;
   if (typeof given !== "object" || given === null) {
-    throw refuseArgument("settlement", "it is missing", "allowed is { type, … }");
+    throw refuseArgument("settlement", `${typeOf(given)} is not an object`, "allowed is { type, … }");
   }
   const { attempt } = settlement;
   if (attempt !== undefined) whole(attempt, "attempt", 0, MAX_WHOLE);
@@ -76,7 +76,7 @@ export function readSettlement(settlement: Settlement): SaidOutcome {
   const said = typeof error === "string" ? { message: error } : error;
   const shape: unknown = said;
   if (typeof shape !== "object" || shape === null) {
-    throw refuseArgument("error", "it is missing", "allowed is a message, or { message, data }");
+    throw refuseArgument("error", typeOf(shape), "allowed is a message, or { message, data }");
   }
   onlyFields(said, { message: true, data: true }, "error");
   return { case: "failure", value: readFailure({ ...said, retryable: flag(retryable, "retryable") }) };

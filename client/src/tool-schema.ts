@@ -24,6 +24,9 @@ const NOT_LINEAR = /\(\?<?[=!]|\\[1-9]|\\k</;
 /** Keywords with values, not schemas, below them. */
 const VALUES = new Set(["const", "enum", "default", "examples"]);
 
+/** Keywords with schemas by names below them; a property may be called as a keyword is. */
+const NAMED = new Set(["properties", "patternProperties", "dependentSchemas", "$defs", "definitions"]);
+
 /**
  * A tool's definition as `client.toolsets.put` takes it: its schemas as JSON Schema.
  *
@@ -58,8 +61,8 @@ function convert(schema: StandardSchemaV1, side: "input" | "output", field: stri
     throw refuseArgument(
       field,
       `the schema, of ${vendor}, cannot write itself as JSON Schema`,
-      `allowed is one that can (valibot's as toStandardJsonSchema of @valibot/to-json-schema makes it), or give ` +
-        `${side}Schema besides`,
+      "allowed is one that can (zod's from zod 4.2 on, valibot's as toStandardJsonSchema of " +
+        `@valibot/to-json-schema makes it), or give ${side}Schema besides`,
     );
   }
   try {
@@ -81,7 +84,15 @@ function withLinearPatterns(schema: unknown): unknown {
   const kept: [string, unknown][] = [];
   for (const [keyword, value] of Object.entries(schema)) {
     if (keyword === "pattern" && typeof value === "string" && NOT_LINEAR.test(value)) continue;
-    kept.push([keyword, VALUES.has(keyword) ? value : withLinearPatterns(value)]);
+    if (VALUES.has(keyword)) kept.push([keyword, value]);
+    else kept.push([keyword, NAMED.has(keyword) ? eachWithLinearPatterns(value) : withLinearPatterns(value)]);
   }
   return Object.fromEntries(kept);
+}
+
+function eachWithLinearPatterns(schemas: unknown): unknown {
+  if (typeof schemas !== "object" || schemas === null) return schemas;
+  return Object.fromEntries(
+    Object.entries(schemas).map(([name, schema]) => [name, withLinearPatterns(schema)]),
+  );
 }

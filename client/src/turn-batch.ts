@@ -1,6 +1,8 @@
+import { refuseArgument } from "./argument.js";
 import type { CallHandle } from "./call-handle.js";
 import { TrunklineError } from "./errors.js";
 import type { OpenOptions } from "./run.js";
+import { typeOf } from "./text.js";
 
 /** One call of a batch. */
 export interface BatchCall extends Omit<OpenOptions, "turn"> {
@@ -50,12 +52,14 @@ export class BatchError extends TrunklineError {
 /**
  * Opens calls one right after the other, so that they go out together and are numbered in their order.
  *
- * @throws BatchError when some were refused, once all have been answered; the signal's reason where one was aborted
+ * @throws BatchError when some were refused, once all have been answered; the signal's reason where one was aborted;
+ *   TrunklineError INVALID_FIELD for what are no calls, before any is opened
  */
 export async function openBatch(
   calls: readonly BatchCall[],
   open: (call: BatchCall) => Promise<CallHandle>,
 ): Promise<CallHandle[]> {
+  checkCalls(calls);
   const ends = await Promise.allSettled(calls.map(open));
   const opened = ends.map((end) => (end.status === "fulfilled" ? end.value : undefined));
   const refused = calls.flatMap(({ tool, key }, index): RefusedCall[] => {
@@ -68,4 +72,14 @@ export async function openBatch(
   const [first, ...others] = refused;
   if (first !== undefined) throw new BatchError([first, ...others], opened);
   return opened.filter((handle) => handle !== undefined);
+}
+
+/** What comes from JavaScript may be anything. What is in a call is looked at as it is opened. */
+function checkCalls(calls: unknown): void {
+  if (!Array.isArray(calls))
+    throw refuseArgument("calls", typeOf(calls), "allowed is an array of { tool, … }");
+  calls.forEach((call: unknown, index) => {
+    if (typeof call === "object" && call !== null) return;
+    throw refuseArgument(`calls[${index}]`, `${typeOf(call)} is not an object`, "allowed is { tool, … }");
+  });
 }

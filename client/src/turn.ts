@@ -1,5 +1,5 @@
 import { durationFromMs } from "@bufbuild/protobuf/wkt";
-import type { WaitCallsResponse } from "@trunkline/proto/call";
+import type { OpenCall as WireOpenCall, WaitCallsResponse } from "@trunkline/proto/call";
 import { pause } from "./abort.js";
 import { checkSignal, onlyFields } from "./argument.js";
 import { outcomeFromWire, stateFromWire, type CallState, type Outcome } from "./call.js";
@@ -51,7 +51,7 @@ export interface SettledOptions {
 
 /** A turn as it stands. */
 export interface TurnStatus {
-  /** Whether none of its calls is open, nor is being opened by this handle. */
+  /** Whether none of its calls is open, nor was being opened by this handle meanwhile. */
   readonly settled: boolean;
   /** How those that have ended did, in the order of their numbers. */
   readonly outcomes: readonly Outcome[];
@@ -69,6 +69,8 @@ export class Turn {
   readonly #unary: Unary;
   readonly #open: OpenInTurn;
   readonly #opening = new Set<Promise<unknown>>();
+  /** How many opens were begun here so far. */
+  #begun = 0;
 
   /** Use `run.turn`. */
   constructor(runId: string, number: number, unary: Unary, open: OpenInTurn) {
@@ -82,6 +84,7 @@ export class Turn {
   open(tool: string, input: unknown, options: Omit<OpenOptions, "turn"> = {}): Promise<CallHandle> {
     const opening = this.#open(tool, input, { ...options, turn: this.number });
     this.#opening.add(opening);
+    this.#begun++;
     const done = (): void => void this.#opening.delete(opening);
     opening.then(done, done);
     return opening;
@@ -94,6 +97,7 @@ export class Turn {
    *
    * @throws BatchError when calls were refused (the others are open): what `open` throws of each, KEY_REUSED for a key
    *   with other content
+   * @throws TrunklineError INVALID_FIELD for what are no calls; then none is opened
    */
   openAll(calls: readonly BatchCall[]): Promise<CallHandle[]> {
     return openBatch(calls, ({ tool, input, ...options }) => this.open(tool, input, options));
@@ -104,9 +108,8 @@ export class Turn {
    *
    * @throws TrunklineError NOT_FOUND for a turn without calls
    */
-  async status(): Promise<TurnStatus> {
-    const look = await this.#look(0, {});
-    return { ...look, settled: look.settled && this.#opening.size === 0 };
+  status(): Promise<TurnStatus> {
+    return this.#look(0, {});
   }
 
   /**
@@ -123,12 +126,11 @@ export class Turn {
     const timeoutMs = timeout === undefined ? Infinity : parseDuration(timeout, "timeout");
     const endsAt = performance.now() + timeoutMs;
     const backoff = new Backoff();
-    await this.#opened(endsAt, options);
     for (;;) {
+      await this.#opened(endsAt, options);
       const leftMs = Math.max(1, Math.ceil(endsAt - performance.now()));
       try {
-        const retry = leftMs === Infinity ? {} : { retryForMs: leftMs };
-        const look = await this.#look(Math.min(leftMs, WAIT_MS), { ...retry, signal });
+        const look = await this.#look(Math.min(leftMs, WAIT_MS), { retryForMs: leftMs, signal });
         backoff.reset();
         if (look.settled) return [...look.outcomes];
         if (performance.now() >= endsAt) throw this.#timedOut(look, timeout);
@@ -155,20 +157,27 @@ export class Turn {
     }
   }
 
-  /** Waits once and reads all pages; a turn that was reopened between two pages is not settled. */
+  /**
+   * Waits once and reads all pages. What is opened or ends meanwhile may be missing in them: then the turn is not
+   * settled yet.
+   */
   async #look(waitMs: number, options: RequestOptions): Promise<TurnStatus> {
-    const outcomes: Outcome[] = [];
-    let page = await this.#page(0, waitMs, options);
-    for (;;) {
-      outcomes.push(...page.outcomes.map(outcomeFromWire));
-      if (page.nextAfterSeq === 0) break;
-      page = await this.#page(page.nextAfterSeq, 0, options);
+    const [begun, underWay] = [this.#begun, this.#opening.size];
+    const first = await this.#page(0, waitMs, options);
+    let last = first;
+    const outcomes = first.outcomes.map(outcomeFromWire);
+    while (last.nextAfterSeq !== 0) {
+      last = await this.#page(last.nextAfterSeq, 0, options);
+      outcomes.push(...last.outcomes.map(outcomeFromWire));
     }
-    const open = page.open.map(({ callId, key, tool, state }) => ({
-      ...{ callId, key, tool },
-      state: stateFromWire(state),
-    }));
-    return { settled: page.settled, open, outcomes };
+    const ended = new Set(outcomes.map(({ callId }) => callId));
+    // A call of the first page that ends before the last one is in the outcomes of neither.
+    const { open } = first.settled ? last : first;
+    return {
+      settled: first.settled && last.settled && underWay === 0 && this.#begun === begun,
+      outcomes,
+      open: open.filter(({ callId }) => !ended.has(callId)).map(openFromWire),
+    };
   }
 
   #page(afterSeq: number, waitMs: number, options: RequestOptions): Promise<WaitCallsResponse> {
@@ -190,7 +199,12 @@ export class Turn {
       .join(", ");
     const more =
       look.open.length > NAMED_CALLS ? `, and ${look.open.length - NAMED_CALLS} or more others` : "";
-    const message = `turn ${this.number} is not settled after ${timeout ?? ""}; open: ${open}${more}`;
+    const message = `turn ${this.number} is not settled after ${timeout ?? ""}; open: ${open || "not known yet"}${more}`;
     return new TurnTimeoutError(message, look.open, look.outcomes);
   }
 }
+
+const openFromWire = ({ callId, key, tool, state }: WireOpenCall): OpenCall => ({
+  ...{ callId, key, tool },
+  state: stateFromWire(state),
+});

@@ -144,7 +144,9 @@ export class Unary {
   #tell(error: TrunklineError, retryForMs: number): void {
     if (this.#told) return;
     this.#told = true;
-    this.#warn(`${error.message}; trying again for ${formatDuration(retryForMs)}`);
+    const goesOn =
+      retryForMs === Infinity ? "it keeps trying" : `trying again for ${formatDuration(retryForMs)}`;
+    this.#warn(`${error.message}; ${goesOn}`);
   }
 
   /** Ends the connection, and rejects what is under way on it and what is to come. */

@@ -33,11 +33,11 @@ export interface WatchFrame {
 
 /** What watching needs of its client. */
 export interface WatchPort {
-  /** Opens one stream. */
+  /** Opens one stream; resolves when it may be opened, where it has to wait for that. The signal's abort ends it. */
   open(
     request: { readonly runId: string; readonly cursor: string },
     signal: AbortSignal,
-  ): AsyncIterable<WatchFrame>;
+  ): AsyncIterable<WatchFrame> | Promise<AsyncIterable<WatchFrame>>;
   /** Nothing comes any more: the next stream takes another connection. */
   giveUp(): void;
   /** Turns what ended a stream into an error. */
@@ -105,10 +105,11 @@ class Watch {
     this.#intervalMs = undefined;
     try {
       const request = { runId: this.#runId, cursor: this.#cursor };
-      const responses = this.#port.open(request, over.signal)[Symbol.asyncIterator]();
+      let responses: AsyncIterator<WatchFrame, unknown> | undefined;
       for (;;) {
         let next: IteratorResult<WatchFrame, unknown>;
         try {
+          responses ??= (await this.#port.open(request, over.signal))[Symbol.asyncIterator]();
           next = await this.#heard(responses.next(), over);
         } catch (thrown) {
           return { thrown };

@@ -178,9 +178,9 @@ function endOf(end) {
  * @param {string} id
  * @param {string} place The call's, in the session.
  */
-function unusedKey(used, id, place) {
+export function unusedKey(used, id, place) {
   const fits = id !== "" && Buffer.byteLength(id) <= MAX_KEY_BYTES && !used.has(id);
-  const key = fits ? id : `${place}/${id.slice(0, MAX_KEY_BYTES / 8)}`;
+  const key = fits ? id : `${place}/${[...id].slice(0, MAX_KEY_BYTES / 8).join("")}`;
   used.add(key);
   return key;
 }

@@ -95,10 +95,14 @@ function toAiMessages(messages) {
   return messages.flatMap((message) => {
     if (message.role === "user") return [{ role: "user", content: message.text }];
     if (message.role === "assistant") return message.native ?? [];
-    const calls = message.results.map(({ id, name }) => ({ toolCallId: id, toolName: name, input: null }));
-    return toolMessages(calls, message.results.map(toEnd));
+    // One by one: a model may have used an id twice.
+    const results = message.results.flatMap((result) => toolMessages([toCall(result)], [toEnd(result)]));
+    return { role: "tool", content: results.flatMap(({ content }) => content) };
   });
 }
+
+/** @param {import("./transcript.mjs").ToolResult} result */
+const toCall = ({ id, name }) => ({ toolCallId: id, toolName: name, input: null });
 
 /**
  * How a call ended, as the SDK of Trunkline says it, of which the message needs no more than was recorded.

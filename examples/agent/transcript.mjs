@@ -49,7 +49,8 @@ export class SessionTakenError extends Error {}
 
 /**
  * A session on disk: a file to which lines of JSON are appended, each on disk before anything is done about it. It may
- * end in the middle of a line, when the machine died; such a line counts as never written.
+ * end in the middle of a line, when the machine died; such a line counts as never written, unless nothing but its end
+ * is missing.
  */
 export class Transcript {
   /** Names this engine in the records that it appends. */
@@ -74,6 +75,8 @@ export class Transcript {
   static async open(folder, session) {
     await mkdir(folder, { recursive: true, mode: 0o700 });
     const transcript = new Transcript(await open(fileOf(folder, session), "a+", 0o600));
+    // Who wrote it may have been killed before it was on disk.
+    await transcript.#file.sync();
     await transcript.#read();
     // The file's name, too, is to survive a power cut.
     const parent = await open(folder);
@@ -122,9 +125,11 @@ export class Transcript {
     const { size } = await this.#file.stat();
     const bytes = Buffer.alloc(size - this.#bytesRead);
     await this.#file.read(bytes, 0, bytes.length, this.#bytesRead);
-    const end = bytes.lastIndexOf("\n") + 1;
+    const lines = bytes.lastIndexOf("\n") + 1;
+    // A whole record without its line's end is there for whoever appends behind it.
+    const end = parsed(bytes.toString("utf8", lines)) === undefined ? lines : bytes.length;
     this.#bytesRead += end;
-    this.#endsInLine = end < bytes.length;
+    this.#endsInLine = lines < bytes.length;
     this.#records.push(...recordsOf(bytes.toString("utf8", 0, end), this.#records.length));
   }
 }

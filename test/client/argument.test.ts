@@ -24,6 +24,8 @@ const refused: readonly (readonly [string, string, () => Promise<unknown>])[] = 
   ["a priority with a fraction", "priority", () => open({ priority: 1.5 })],
   ["a priority that is text", "priority", () => open({ priority: "high" })],
   ["a key that is a number", "key", () => open({ key: 5 })],
+  ["a key that is empty, as some models give it", "key", () => open({ key: "" })],
+  ["a run's key that is empty", "key", () => client.runs.create({ key: "" })],
   ["a traceparent that is a number", "traceparent", () => open({ traceparent: 5 })],
   ["a signal that is none", "signal", () => open({ signal: "x" })],
   ["a misspelt option", "options", () => open({ prority: 5 })],

@@ -195,6 +195,29 @@ test("a toolset in JSON Schema goes to the server as it is, and its handlers get
   expect(again).toMatchObject({ changed: false });
 });
 
+test("patterns that the server cannot run are left out, also of properties that are called as keywords are", () => {
+  const { declarations } = defineToolset("names", {
+    word: {
+      description: "Patterns",
+      input: z.object({
+        default: z.string().regex(/^(?=a)a$/),
+        examples: z.string().regex(/^b$/),
+        pattern: z.literal("(?=a)"),
+        properties: z.object({ enum: z.string().regex(/(a)\1/) }),
+      }),
+    },
+  });
+  expect(declarations["word"]?.input).toMatchObject({
+    properties: {
+      default: { type: "string" },
+      examples: { pattern: "^b$" },
+      pattern: { const: "(?=a)" },
+      properties: { properties: { enum: { type: "string" } } },
+    },
+  });
+  expect(JSON.stringify(declarations)).not.toMatch(/"pattern":"(?!\^b\$)/);
+});
+
 describe("a definition is refused, with its place and what to do,", () => {
   const refused = (tool: ToolDefinitions[string]) => (): unknown => defineToolset("t", { x: tool });
 
@@ -202,7 +225,8 @@ describe("a definition is refused, with its place and what to do,", () => {
     const input = v.object({ a: v.string() });
     expect(refused({ description: "", input })).toThrow(
       'tools["x"].input: the schema, of valibot, cannot write itself as JSON Schema; allowed is one that can ' +
-        "(valibot's as toStandardJsonSchema of @valibot/to-json-schema makes it), or give inputSchema besides",
+        "(zod's from zod 4.2 on, valibot's as toStandardJsonSchema of @valibot/to-json-schema makes it), " +
+        "or give inputSchema besides",
     );
     const inputSchema = { type: "object" };
     expect(defineToolset("t", { x: { description: "", input, inputSchema } }).declarations).toEqual({

@@ -129,6 +129,17 @@ describe("the calls of a decision, opened at once", () => {
     expect(peer.connections).toBe(0);
   });
 
+  test.each<[string, unknown]>([
+    ["calls", undefined],
+    ["calls", { tool: "echo" }],
+    ["calls[1]", [{ tool: "echo" }, null]],
+    ["calls[0]", ["echo"]],
+  ])("that are none are refused before any is opened: %s of %j", async (field, calls) => {
+    const error = await rejection(turn().openAll(calls as []));
+    expect(error).toMatchObject({ reason: "INVALID_FIELD", metadata: { field } });
+    expect(peer.connections).toBe(0);
+  });
+
   test("reject with the signal's reason when one is aborted", async () => {
     const gone = { tool: "echo", signal: AbortSignal.abort(new Error("enough")) };
     expect(await rejection(turn().openAll([gone]))).toHaveProperty("message", "enough");

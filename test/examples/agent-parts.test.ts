@@ -4,6 +4,7 @@ import { join } from "node:path";
 import type { Call } from "@trunkline/sdk";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { faultsOf, finalAnswer, type Session } from "../../examples/agent/checks.mjs";
+import { unusedKey } from "../../examples/agent/agent.mjs";
 import { languageModel } from "../../examples/agent/ai-sdk-model.mjs";
 import { Transcript, fileOf, recordsOf, type Entry, type Stored } from "../../examples/agent/transcript.mjs";
 
@@ -48,6 +49,18 @@ describe("the agent's transcript", () => {
     const second = await Transcript.open(folder, "s");
     expect(second.records).toHaveLength(1);
     await second.append({ type: "run", id: "a" });
+    await second.append({ type: "answer", turn: 1, text: "done", toolCalls: [] });
+    await second.close();
+    expect((await stored()).map(({ type }) => type)).toEqual(["request", "run", "answer"]);
+  });
+
+  test("has a record of whose line nothing but the end was cut, and goes on after it", async () => {
+    const first = await Transcript.open(folder, "s");
+    await first.append(REQUEST);
+    await first.close();
+    await appendFile(fileOf(folder, "s"), '{"n":1,"engine":"x","type":"run","id":"a"}');
+    const second = await Transcript.open(folder, "s");
+    expect(second.last).toMatchObject({ type: "run", id: "a" });
     await second.append({ type: "answer", turn: 1, text: "done", toolCalls: [] });
     await second.close();
     expect((await stored()).map(({ type }) => type)).toEqual(["request", "run", "answer"]);
@@ -219,4 +232,14 @@ describe("the agent's real models", () => {
       /ANTHROPIC_API_KEY, OPENAI_API_KEY/,
     );
   });
+});
+
+test("a tool call whose id is none, too long, or used before has a key of its own", () => {
+  const used = new Set<string>();
+  const long = "\u{1F600}".repeat(100);
+  const keys = ["a", "a", "", `x${long}`].map((id, index) => unusedKey(used, id, `2.${index}`));
+  expect(keys.slice(0, 3)).toEqual(["a", "2.1/a", "2.2/"]);
+  expect(keys[3]!.isWellFormed()).toBe(true);
+  expect(new Set(keys).size).toBe(4);
+  expect(keys.every((key) => Buffer.byteLength(key) <= 256)).toBe(true);
 });

@@ -117,8 +117,8 @@ describe("the agent", () => {
           toolCall("c2", "weather", '{"city":'),
           toolCall("c3", "weather", '{"city":"Oslo"}'),
         ),
-        // An id that it has used before.
-        answer(toolCall("c1", "weather", '{"city":"Bergen"}')),
+        // An id that it has used before, and no name of a tool.
+        answer(toolCall("c1", "weather", '{"city":"Bergen"}'), toolCall("c4", "the weather", "{}")),
         answer({ type: "text", text: "snow and rain" }),
       ],
     });
@@ -147,9 +147,45 @@ describe("the agent", () => {
     ]);
     expect(third?.prompt.at(-1)?.content).toMatchObject([
       { toolCallId: "c1", output: { type: "json", value: { city: "Bergen", sky: "rain" } } },
+      { toolCallId: "c4", output: { type: "error-text", value: expect.stringContaining("the weather") } },
     ]);
     const run = transcript.records.find((record) => record.type === "run")?.id ?? "";
     const { items } = await client.calls.list({ run });
     expect(items.map(({ key }) => key).sort()).toEqual(["2.0/c1", "c1", "c3"]);
+  });
+
+  test("tells a model how each of two tool calls ended to which it gave one id", async () => {
+    const tokens = { total: 1, noCache: 1, cacheRead: 0, cacheWrite: 0, text: 1, reasoning: 0 };
+    // What the package has.
+    const { MockLanguageModelV3 } = (await import(AI_TEST)) as AiTest;
+    const model = new MockLanguageModelV3({
+      doGenerate: {
+        ...{ content: [{ type: "text", text: "done" }], warnings: [] },
+        finishReason: { unified: "stop", raw: undefined },
+        usage: { inputTokens: tokens, outputTokens: tokens },
+      },
+    });
+    const content = ["Oslo", "Atlantis"].map((city) => ({
+      ...{ type: "tool-call", toolCallId: "a", toolName: "weather", input: { city } },
+    }));
+    await aiSdkModel(model).answer({
+      system: "You are a travel desk.",
+      messages: [
+        { role: "user", text: "Tomorrow?" },
+        { role: "assistant", text: "", toolCalls: [], native: [{ role: "assistant", content }] },
+        {
+          role: "tool",
+          results: [
+            { id: "a", name: "weather", state: "succeeded", resultJson: '"snow"' },
+            { id: "a", name: "weather", state: "refused", error: { message: "no such place" } },
+          ],
+        },
+      ],
+      tools: {},
+    });
+    expect(model.doGenerateCalls[0]?.prompt.at(-1)?.content).toMatchObject([
+      { toolCallId: "a", output: { type: "text", value: "snow" } },
+      { toolCallId: "a", output: { type: "error-text", value: "no such place" } },
+    ]);
   });
 });

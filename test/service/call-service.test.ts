@@ -84,7 +84,13 @@ describe("OpenCalls", () => {
       case: "opened",
       value: { callId: first, created: false, key: "k" },
     });
-    expect(results[1]?.result).toMatchObject({ case: "problem", value: { code: Code.AlreadyExists } });
+    expect(results[1]?.result).toMatchObject({
+      case: "problem",
+      value: {
+        code: Code.AlreadyExists,
+        message: `key "k" names call ${first} with another input; what is sent again must be the same`,
+      },
+    });
   });
 
   test("a call without a key gets one that finds it", async () => {

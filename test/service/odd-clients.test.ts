@@ -160,6 +160,25 @@ test("a client that goes away while it is looked up who it is is not served on a
   expect(seen.served).toBe(false);
 });
 
+test("the types that clients give their requests are not kept", async () => {
+  const path = "/trunkline.v1.RunService/ListRuns";
+  const session = http2.connect(it.node.url);
+  onTestFinished(() => session.destroy());
+  const ask = async (type: string): Promise<unknown> => {
+    const stream = session.request({ ":method": "POST", ":path": path, "content-type": type });
+    stream.resume().end("{}");
+    const [head] = (await once(stream, "response")) as [http2.IncomingHttpHeaders];
+    await once(stream, "close");
+    return head[":status"];
+  };
+  for (let asked = 0; asked < 50; asked++) expect(await ask(`a/${asked}`)).toBe(415);
+  const before = usedBytes();
+  for (let asked = 0; asked < 500; asked++) {
+    expect(await ask(`application/json; ${String(asked).padEnd(20_000, "x")}`)).toBe(415);
+  }
+  expect(usedBytes() - before).toBeLessThan(4 * MIB);
+});
+
 test("a settlement whose body has a hundred thousand members, one of them twice, holds up nobody", async () => {
   const members = Array.from({ length: 100_000 }, (_, index) => `"m${index % 99_999}":1`);
   const began = performance.now();

@@ -55,6 +55,7 @@ describe("CreateRun", () => {
     expect([again.run?.id, again.created]).toEqual([id, false]);
     const error = await refusalOf(serving.runs.createRun({ spec: { key: "once", labels: { a: "2" } } }));
     expect([error.code, reasonOf(error.problem)]).toEqual([Code.AlreadyExists, "KEY_REUSED"]);
+    expect(error.problem.metadata).toMatchObject({ differing: "labels" });
   });
 
   test("bad specs are refused by their field, and nothing is stored", async () => {

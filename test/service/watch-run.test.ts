@@ -149,8 +149,32 @@ test("a stream that is cut in the middle of the beginning goes on from there", a
   await node.settle(ids[90]!, "1");
   const second = new WatchClient(node.runs, runId, cursor);
   await second.when("the rest", () => second.calls.size === 61);
-  expect([...second.calls.keys()].map(seqOf)).toEqual([6, ...Array.from({ length: 60 }, (_, at) => at + 41)]);
+  // First the rest, and then what has changed meanwhile.
+  expect([...second.calls.keys()].map(seqOf)).toEqual([...Array.from({ length: 60 }, (_, at) => at + 41), 6]);
   await second.cut();
+});
+
+test("a stream that is cut again and again after a few responses gets to the end, whatever changes meanwhile", async () => {
+  const { node } = it;
+  const runId = await node.newRun();
+  const ids = await node.openIn(runId, ...Array.from({ length: 80 }, () => IDLE));
+  const seen = new Map<string, Call>();
+  let cursor = "";
+  /** Has four more responses. */
+  const on = async (): Promise<void> => {
+    const watch = new WatchClient(node.runs, runId, cursor);
+    await watch.when("a few responses", () => watch.responses.length >= 4);
+    await watch.cut();
+    for (const { call } of watch.responses.slice(0, 4)) if (call !== undefined) seen.set(call.id, call);
+    ({ cursor } = watch.responses[3]!);
+  };
+  for (let round = 0; round < 5; round++) await on();
+  // Before the place that it has come to, and after it.
+  for (const id of [...ids.slice(0, 12), ...ids.slice(60, 72)]) await node.settle(id, "1");
+  for (let round = 0; round < 25; round++) await on();
+  for (const id of ids.slice(12, 50)) await node.settle(id, "2");
+  for (let round = 0; round < 15; round++) await on();
+  expect(seen).toEqual(await listed(node, runId));
 });
 
 describe("refusals:", () => {
@@ -199,6 +223,8 @@ describe("refusals:", () => {
       7,
     ].map((snapshot) => [snapshot, ...place.slice(1)]);
     bad.push([...place, 1], [place[0], -1, ...place.slice(2)], [place[0], 1e300, ...place.slice(2)]);
+    // What was seen of the rest.
+    bad.push([...place, "1:2", 0, 0], [...place, "1:1:", 0], [...place, "1:1:", 0, 0, 0]);
     for (const each of bad) {
       const cursor = Buffer.from(JSON.stringify([list, each])).toString("base64url");
       expect(await new WatchClient(node.runs, runId, cursor).end(), JSON.stringify(each)).toBe(

@@ -116,6 +116,25 @@ describe("a clock that is advanced", () => {
 
   test("refuses what is no duration", async () => {
     await expect(server.clock.advance("3 days")).rejects.toThrow('duration: "3 days" is not a duration');
+    for (const given of [3_600_000, NaN, null, undefined])
+      await expect(server.clock.advance(given as never)).rejects.toMatchObject({ reason: "INVALID_FIELD" });
+  });
+
+  test("twice at once goes on by both, one after the other, and a reset waits for them", async () => {
+    const warnings: string[] = [];
+    const warned = (warning: Error): void => void warnings.push(warning.message);
+    process.on("warning", warned);
+    const run = await server.client.runs.create({ ttl: "2h" });
+    const before = server.clock.now().getTime();
+    const calls = await Promise.all(
+      [30, 90].map((minutes) => run.open("nobody", {}, { policy: { totalTimeout: `${minutes}m` } })),
+    );
+    await Promise.all([server.clock.advance("1h"), server.clock.advance("1h"), server.reset()]);
+    const ends = await Promise.all(calls.map((call) => call.outcome()));
+    expect(ends.map(({ error }) => error?.kind)).toEqual(["total_timeout", "total_timeout"]);
+    expect(Math.round((server.clock.now().getTime() - before) / 3_600_000)).toBe(2);
+    process.off("warning", warned);
+    expect(warnings).toEqual([]);
   });
 });
 

@@ -115,6 +115,21 @@ describe("test servers on the embedded PostgreSQL", () => {
     expect(await inspectProcess(shared.pid)).toBeUndefined();
   });
 
+  test("is stopped although its clock's connection was lost, and the test is told", async () => {
+    const server = await startTestServer({ dataDir });
+    const shared = await startEmbeddedPostgres({ dataDir });
+    const admin = new pg.Client({ connectionString: shared.url });
+    await admin.connect();
+    await admin.query(
+      "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'trunkline test clock'",
+    );
+    await admin.end();
+    await expect(within("the stop", server.stop(), 5_000)).rejects.toThrow();
+    await expect(server.client.runs.create()).rejects.toMatchObject({ reason: "CLOSED" });
+    await expect(fetch(server.url)).rejects.toThrow();
+    expect(await inspectProcess(shared.pid)).toBeUndefined();
+  });
+
   test("are ready after less than two seconds of the processor's time, once the folder is prepared", async () => {
     const startedAt = performance.now();
     const before = process.cpuUsage();
@@ -175,7 +190,20 @@ describe("a test server on a given PostgreSQL", () => {
     await again.runs.create({ namespace: "ada" });
   });
 
-  test("refuses a heartbeat interval that is none, before anything is started", async () => {
-    await expect(startTestServer({ heartbeatInterval: "5" })).rejects.toThrow("heartbeatInterval");
+  test.each<[string, object]>([
+    ["heartbeatInterval", { heartbeatInterval: "5" }],
+    ["heartbeatInterval", { heartbeatInterval: 5_000 }],
+    ["heartbeatInterval", { heartbeatInterval: "365d" }],
+    ["options", { postgresURL: "misspelt" }],
+  ])("refuses a %s that cannot be before anything is started: %j", async (field, options) => {
+    await expect(startTestServer(options)).rejects.toMatchObject({
+      ...{ reason: "INVALID_FIELD", metadata: { field } },
+    });
+  });
+
+  test("that cannot be reached is said so, without its password", async () => {
+    const starting = startTestServer({ postgresUrl: "postgres://me:secret@127.0.0.1:1/postgres" });
+    await expect(starting).rejects.toMatchObject({ reason: "UNAVAILABLE" });
+    await expect(starting).rejects.not.toThrow("secret");
   });
 });

@@ -1,7 +1,8 @@
 import type { CallHandle } from "../call-handle.js";
-import { TrunklineError, type Reason } from "../errors.js";
+import { type Reason } from "../errors.js";
 import { ordered } from "../ordered-json.js";
 import type { OpenOptions } from "../run.js";
+import { present } from "../text.js";
 import type { ToolDeclarations } from "../toolsets.js";
 import { BatchError, type BatchCall, type RefusedCall } from "../turn-batch.js";
 import type { SettledOptions, Turn } from "../turn.js";
@@ -41,6 +42,9 @@ const MODELS_FAULT: ReadonlySet<Reason> = new Set<Reason>([
   "LIMIT_EXCEEDED",
 ]);
 
+/** What a call has of the model: the tool's name and the id, as the server and as this SDK call them. */
+const MODELS_FIELDS: ReadonlySet<string | undefined> = new Set(["call.tool", "tool", "call.key", "key"]);
+
 /** Whether it is for us to answer. */
 export const isOurs = ({ invalid, providerExecuted }: AiToolCall): boolean =>
   invalid !== true && providerExecuted !== true;
@@ -56,13 +60,14 @@ export const isOurs = ({ invalid, providerExecuted }: AiToolCall): boolean =>
  * messages.push(...toolMessages(toolCalls, await opened.settled()));
  * ```
  *
- * Calls that the model got wrong (an input that the tool's schema refuses, a tool that is not there) are not opened, and
- * told of in `refused`. Those that the AI SDK calls invalid, or that the provider has executed, are left out: they have
+ * Calls that the model got wrong (an input that the tool's schema refuses, a tool that is not there, a name that cannot
+ * be a tool's) are not opened, and told of in `refused`. Those that the AI SDK calls invalid, or that the provider has executed, are left out: they have
  * been answered.
  *
  * @param toolset the one that `aiTools` was given
  * @throws BatchError when calls were refused for another reason; RUN_ENDED, KEY_REUSED for an id that an earlier call of
  *   the run had
+ * @throws TrunklineError INVALID_FIELD for a tool call without an id: opened again, it would be another call
  */
 export async function openToolCalls(
   turn: Pick<Turn, "openAll" | "settled">,
@@ -76,7 +81,7 @@ export async function openToolCalls(
     tool: names.get(toolName) ?? toolName,
     // A transcript that was stored may come back with its keys in another order, which is another content.
     input: ordered(input),
-    key: toolCallId,
+    key: present(toolCallId, "toolCallId"),
   }));
   const { handles, refused } = await openAll(turn, calls);
   return {
@@ -99,5 +104,6 @@ async function openAll(
 }
 
 function isModelsFault({ error }: RefusedCall): boolean {
-  return error instanceof TrunklineError && MODELS_FAULT.has(error.reason);
+  if (error.reason === "INVALID_FIELD") return MODELS_FIELDS.has(error.metadata["field"]);
+  return MODELS_FAULT.has(error.reason);
 }

@@ -6,7 +6,12 @@ import type {
   SettleCallsRequestJson,
   SettleCallsResponseJson,
 } from "@trunkline/proto/call";
-import type { WatchRunRequestJson, WatchRunResponseJson } from "@trunkline/proto/run";
+import type {
+  GetRunRequestJson,
+  GetRunResponseJson,
+  WatchRunRequestJson,
+  WatchRunResponseJson,
+} from "@trunkline/proto/run";
 import { abortReason, onAbort } from "../abort.js";
 import { TrunklineError } from "../errors.js";
 import { askKey, type KeySource } from "../key-source.js";
@@ -18,6 +23,7 @@ interface Unary {
   "CallService/GetCall": [GetCallRequestJson, GetCallResponseJson];
   "CallService/ListCalls": [ListCallsRequestJson, ListCallsResponseJson];
   "CallService/SettleCalls": [SettleCallsRequestJson, SettleCallsResponseJson];
+  "RunService/GetRun": [GetRunRequestJson, GetRunResponseJson];
 }
 
 /** Request and response of each server stream that a page uses. */

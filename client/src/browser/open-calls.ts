@@ -34,7 +34,7 @@ export class OpenCalls implements AsyncIterable<readonly Call[]> {
   }
 
   async *#polled(): AsyncGenerator<readonly Call[], void, undefined> {
-    const { signal } = this.#wanted;
+    const { run, signal } = this.#wanted;
     let shown: string | undefined;
     for (;;) {
       const { news } = this.#pace;
@@ -44,6 +44,7 @@ export class OpenCalls implements AsyncIterable<readonly Call[]> {
         shown = names;
         yield calls;
       }
+      if (run !== "" && calls.length === 0 && (await this.#hasEnded())) return;
       await this.#pace.rest(news, signal);
     }
   }
@@ -65,6 +66,15 @@ export class OpenCalls implements AsyncIterable<readonly Call[]> {
       shown = names;
       yield calls;
     }
+  }
+
+  async #hasEnded(): Promise<boolean> {
+    const { run, signal } = this.#wanted;
+    const answer = await this.#requests.send(
+      (rpc) => rpc.unary("RunService/GetRun", { runId: run }, signal),
+      { signal, retryForMs: Infinity },
+    );
+    return answer.run?.state === "RUN_STATE_ENDED";
   }
 
   /** The oldest first. */

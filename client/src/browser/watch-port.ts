@@ -3,6 +3,7 @@ import { onAbort, orAborted, pause } from "../abort.js";
 import { TrunklineError } from "../errors.js";
 import type { RunEvent, WatchFrame, WatchPort } from "../watch.js";
 import { readCall, readDuration, readRun } from "./call-json.js";
+import { readAhead } from "./read-ahead.js";
 import type { Requests } from "./requests.js";
 
 /** Whether a page holds streams open, or looks again and again. */
@@ -26,7 +27,7 @@ export class BrowserWatchPort implements WatchPort {
   readonly renewsKey: boolean;
   readonly #requests: Requests;
   readonly #way: Way;
-  /** Settles when the look that was asked for last is over. */
+  /** Resolves when the look that was asked for last is over, and all before it. */
   #looks: Promise<void> = Promise.resolve();
 
   constructor(requests: Requests, way: Way) {
@@ -35,8 +36,10 @@ export class BrowserWatchPort implements WatchPort {
     this.#way = way;
   }
 
-  open(request: WatchRequest, signal: AbortSignal): AsyncIterable<WatchFrame> {
-    return this.#way === "stream" ? this.#stream(request, signal) : this.#look(request, signal);
+  async open(request: WatchRequest, signal: AbortSignal): Promise<AsyncIterable<WatchFrame>> {
+    if (this.#way === "stream") return this.#stream(request, signal);
+    // Read ahead: who takes long over what happens to one run does not hold up those who watch others.
+    return readAhead(this.#look(request, await this.#turn(signal)));
   }
 
   explain(thrown: unknown): TrunklineError {
@@ -64,14 +67,19 @@ export class BrowserWatchPort implements WatchPort {
     }
   }
 
-  async *#look(request: WatchRequest, signal: AbortSignal): AsyncGenerator<WatchFrame, void, undefined> {
+  /** Waits until no other look is under way. What it gives is to be aborted when this one is over. */
+  async #turn(signal: AbortSignal): Promise<AbortController> {
     const over = new AbortController();
+    onAbort(signal, () => over.abort());
     const before = this.#looks;
-    this.#looks = new Promise((resolve) => onAbort(over.signal, resolve));
-    // Whoever stops reading only aborts.
-    const forget = onAbort(signal, () => over.abort());
+    const own = new Promise<void>((resolve) => onAbort(over.signal, resolve));
+    this.#looks = before.then(() => own);
+    await orAborted(before, signal);
+    return over;
+  }
+
+  async *#look(request: WatchRequest, over: AbortController): AsyncGenerator<WatchFrame, void, undefined> {
     try {
-      await orAborted(before, signal);
       const frames = this.#stream(request, over.signal);
       let next = await frames.next();
       while (next.done !== true) {
@@ -81,7 +89,6 @@ export class BrowserWatchPort implements WatchPort {
         if (next.done !== true && next.value.event === undefined) throw allTold();
       }
     } finally {
-      forget();
       over.abort();
     }
   }

@@ -10,6 +10,7 @@ import type { CallRecord, Instant } from "../store/rows.js";
 import { Batcher } from "./batcher.js";
 import { callKey } from "./call-key.js";
 import type { Assignment, Dispatch } from "./dispatch.js";
+import { differing, keyReused } from "./key-reused.js";
 import { randomId } from "./random-id.js";
 import type { KnownRun } from "./runs.js";
 
@@ -164,7 +165,11 @@ export class Opener {
         openedAt,
       };
     }
-    if (!isSameContent(record, row)) throw keyReused(record, row.call.key);
+    const differences = differencesOf(record, row);
+    if (differences.length > 0) {
+      const id = callKey(record.call);
+      throw keyReused(row.call.key, `call ${id}`, differences, { call_id: id });
+    }
     this.#putBack(opening);
     return { type: "exists", record };
   }
@@ -238,29 +243,22 @@ function toRow(request: OpenRequest, key: string, seq: number, assignment: Assig
 function isOwn(record: CallRecord, row: NewCallRow): boolean {
   return (
     record.call.seq === row.call.seq &&
-    isSameContent(record, row) &&
+    differencesOf(record, row).length === 0 &&
     (row.call.claim === null || record.call.claim === null || record.call.claim.id === row.call.claim.id)
   );
 }
 
-function isSameContent(record: CallRecord, row: NewCallRow): boolean {
-  return (
-    record.call.tool === row.call.tool &&
-    record.inputJson === row.inputJson &&
-    record.call.turn === row.call.turn &&
-    record.priority === row.priority &&
-    samePolicy(record.call.policy, row.call.policy)
-  );
+/** What of a call's content is not the same. */
+function differencesOf(record: CallRecord, row: NewCallRow): string[] {
+  return differing({
+    tool: record.call.tool === row.call.tool,
+    input: record.inputJson === row.inputJson,
+    turn: record.call.turn === row.call.turn,
+    priority: record.priority === row.priority,
+    policy: samePolicy(record.call.policy, row.call.policy),
+  });
 }
 
 function runEnded({ record }: KnownRun): TrunklineError {
   return new TrunklineError("RUN_ENDED", `run ${record.id} has ended; it takes no new calls`);
-}
-
-function keyReused(record: CallRecord, key: string): TrunklineError {
-  return new TrunklineError(
-    "KEY_REUSED",
-    `key ${JSON.stringify(key)} names call ${callKey(record.call)}, which was opened with other content`,
-    { metadata: { field: "key", call_id: callKey(record.call) } },
-  );
 }

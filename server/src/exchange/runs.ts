@@ -4,6 +4,7 @@ import { reaches, type Scope } from "../core/scope.js";
 import type { Database } from "../store/database.js";
 import { createRuns, loadRuns, type NewRun, type RunRecord } from "../store/runs.js";
 import { Batcher } from "./batcher.js";
+import { differing, keyReused } from "./key-reused.js";
 
 /** What a run is made from, checked at the door. */
 export interface RunSpec {
@@ -60,13 +61,7 @@ export class Runs {
         if (spec.ttlMs !== null) this.#onTtl(spec.ttlMs);
         return { run: outcome.run, created: true };
       case "exists":
-        if (!isSameRun(outcome.run, spec)) {
-          throw new TrunklineError(
-            "KEY_REUSED",
-            `key ${JSON.stringify(spec.key)} names run ${outcome.run.id}, which was made with other content`,
-            { metadata: { field: "key" } },
-          );
-        }
+        checkSameRun(outcome.run, spec);
         // A create that was sent again after a lost commit finds itself.
         return { run: outcome.run, created: outcome.run.id === id };
     }
@@ -115,13 +110,14 @@ export class Runs {
   }
 }
 
-function isSameRun(run: RunRecord, spec: RunSpec): boolean {
-  return (
-    run.namespace === spec.namespace &&
-    run.toolset === spec.toolset &&
-    sameLabels(run.labels, spec.labels) &&
-    run.ttlMs === spec.ttlMs
-  );
+function checkSameRun(run: RunRecord, spec: RunSpec): void {
+  const differences = differing({
+    namespace: run.namespace === spec.namespace,
+    toolset: run.toolset === spec.toolset,
+    labels: sameLabels(run.labels, spec.labels),
+    ttl: run.ttlMs === spec.ttlMs,
+  });
+  if (differences.length > 0) throw keyReused(spec.key ?? "", `run ${run.id}`, differences);
 }
 
 function sameLabels(a: Readonly<Record<string, string>>, b: Readonly<Record<string, string>>): boolean {

@@ -10,8 +10,8 @@ export interface ListenerTimeouts {
   /** For the whole header block of an HTTP/1.1 request. */
   readonly headersMs: number;
   /**
-   * Without a byte moving while the client of an HTTP/1.1 request owes more of its body, or does not
-   * read its answer. The request as a whole has no bound: streams last.
+   * Without a byte moving while the client of an HTTP/1.1 request owes more of its body, does not read
+   * its answer, or has sent the next request already. The request as a whole has no bound: streams last.
    */
   readonly stalledMs: number;
   /** For what is still to come of an HTTP/1.1 request that has its answer. */

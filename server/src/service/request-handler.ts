@@ -20,7 +20,7 @@ import { TrunklineError } from "../core/error.js";
 import { AnonymousLoad } from "./anonymous-load.js";
 import { admissionKey, type Admission } from "./auth.js";
 import { withClearCut } from "./clear-body.js";
-import { refusePath, withWords } from "./empty-answer.js";
+import { refuseLongType, refusePath, withWords } from "./empty-answer.js";
 import { toTrunklineError } from "./error-map.js";
 import { dropFarDeadline } from "./far-deadline.js";
 import type { Gate } from "./gate.js";
@@ -66,6 +66,7 @@ export function requestHandler(options: RequestHandlerOptions): RequestHandler {
       refusePath(response);
       return;
     }
+    if (refuseLongType(request, response)) return;
     if (handler.method.methodKind === "bidi_streaming" && request.httpVersionMajor < 2) {
       refuseVersion(request, response, path);
       return;

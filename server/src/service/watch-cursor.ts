@@ -6,19 +6,44 @@ import { fromPageToken, listName, toPageToken } from "./page-token.js";
 export interface WatchCursor {
   /** All that was committed by this mark, but for what {@link above} says. */
   readonly mark: ReadMark;
-  /** Of calls with higher numbers nothing was seen yet; null: of all of them something was. */
+  /** Of calls with higher numbers only what {@link before} says was seen; null: all is as {@link mark} says. */
   readonly above: number | null;
+  /** What was seen of those: all that was committed by this mark; null: nothing. */
+  readonly before: ReadMark | null;
   /** Whether the run was seen as ended. */
   readonly ended: boolean;
+}
+
+/** Calls that changed while nobody watched, to be told in the order of their numbers. */
+export interface Leg {
+  /** What changed since; null: all of them. */
+  readonly since: ReadMark | null;
+  /** Only calls above this number. */
+  readonly after: number;
+  /** By when the calls up to that number are known; null: by now. */
+  readonly mark: ReadMark | null;
+}
+
+/**
+ * What to tell to whoever comes with a cursor. Each told call moves the cursor on, so that whoever is cut off again and
+ * again gets on as well: first to the end of what was begun before, and then through what has changed meanwhile.
+ */
+export function legsFrom(cursor: WatchCursor | null): readonly [Leg, ...Leg[]] {
+  if (cursor === null) return [{ since: null, after: 0, mark: null }];
+  const { mark, above, before } = cursor;
+  const changed: Leg = { since: mark, after: 0, mark: null };
+  return above === null ? [changed] : [{ since: before, after: above, mark }, changed];
 }
 
 const listOf = (runId: string): string => listName("watch", [runId]);
 
 /** A cursor as its client keeps it. Opaque to clients, and no secret. */
-export function toCursorToken(runId: string, { mark, above, ended }: WatchCursor): string {
-  const { snapshot, at, startedAt } = mark;
-  return toPageToken(listOf(runId), [snapshot, at, startedAt, above, ended]);
+export function toCursorToken(runId: string, { mark, above, before, ended }: WatchCursor): string {
+  const rest = above === null || before === null ? [] : listed(before);
+  return toPageToken(listOf(runId), [...listed(mark), above, ended, ...rest]);
 }
+
+const listed = ({ snapshot, at, startedAt }: ReadMark): unknown[] => [snapshot, at, startedAt];
 
 /**
  * The cursor in a token, or null for the beginning.
@@ -39,12 +64,19 @@ export function fromCursorToken(runId: string, token: string): WatchCursor | nul
 }
 
 function readCursor(value: unknown): WatchCursor | undefined {
-  if (!Array.isArray(value) || value.length !== 5) return undefined;
-  const [snapshot, at, startedAt, above, ended] = value as readonly unknown[];
-  if (typeof snapshot !== "string" || !isSnapshot(snapshot) || typeof ended !== "boolean") return undefined;
-  if (!isWhole(at) || !isWhole(startedAt)) return undefined;
+  if (!Array.isArray(value)) return undefined;
+  const items = value as readonly unknown[];
+  const [mark, [above, ended], rest] = [readMark(items.slice(0, 3)), items.slice(3, 5), items.slice(5)];
+  const before = rest.length === 0 ? null : readMark(rest);
+  if (mark === undefined || before === undefined || typeof ended !== "boolean") return undefined;
   if (above !== null && !(isWhole(above) && above <= LAST_SEQ)) return undefined;
-  return { mark: { snapshot, at, startedAt }, above, ended };
+  return { mark, above, before, ended };
+}
+
+function readMark(items: readonly unknown[]): ReadMark | undefined {
+  const [snapshot, at, startedAt, ...more] = items;
+  if (typeof snapshot !== "string" || !isSnapshot(snapshot) || more.length > 0) return undefined;
+  return isWhole(at) && isWhole(startedAt) ? { snapshot, at, startedAt } : undefined;
 }
 
 function isWhole(value: unknown): value is number {

@@ -13,7 +13,7 @@ import { shuttingDown, type EndableStream } from "./open-streams.js";
 import { SentCalls } from "./sent-calls.js";
 import { StreamAge } from "./stream-age.js";
 import { onClientGone } from "./stream-end.js";
-import { toCursorToken, type WatchCursor } from "./watch-cursor.js";
+import { legsFrom, toCursorToken, type Leg, type WatchCursor } from "./watch-cursor.js";
 
 /** Changed calls that one look brings at the beginning. */
 const LOOK_CALLS = 1_000;
@@ -154,37 +154,41 @@ export class WatchStream implements RunWatcher, EndableStream {
 
   /** What has changed since the client's cursor, in the order of the calls' numbers. */
   async *#sweep(): AsyncGenerator<WatchRunResponse, void, undefined> {
-    const above = this.#from === null ? 0 : this.#from.above;
-    let page = await this.#look(above, 0);
+    const [first, ...others] = legsFrom(this.#from);
+    const page = await this.#look(first, first.after);
     const { mark } = page;
-    const seenSoFar = (seq: number): void => {
-      // Up to where nothing was seen before, the client's cursor says more than one by this sweep would.
-      if (above !== null && seq >= above) this.#cursor = { mark, above: seq, ended: this.#hasSeenEnd() };
-    };
-    seenSoFar(0);
+    this.#cursor ??= { ...this.#seenBy(mark), above: 0 };
     if (this.#standing?.ended !== true) this.#standing = { mark, ended: page.ended, finished: page.finished };
     yield* this.#runNews();
     // The first response comes at once, whatever there is to say.
     if (this.#isFirst) yield this.#response({});
-    for (;;) {
+    yield* this.#walk(first, page, mark);
+    for (const leg of others) yield* this.#walk(leg, await this.#look(leg, leg.after), mark);
+    this.#cursor = this.#seenBy(mark);
+  }
+
+  /** Tells the calls of a leg, from its first page on, and moves the cursor along. */
+  async *#walk(leg: Leg, first: SeenRun, now: ReadMark): AsyncGenerator<WatchRunResponse, void, undefined> {
+    const { since: before } = leg;
+    const mark = leg.mark ?? now;
+    for (let page = first; ;) {
       const { calls } = page;
       for (let start = 0; start < calls.length; start += READ_CALLS) {
         const seqs = calls.slice(start, start + READ_CALLS).map(({ seq }) => seq);
         let place = 0;
         for await (const record of this.#read(seqs)) {
-          seenSoFar(seqs[place++] ?? 0);
+          this.#cursor = { mark, above: seqs[place++] ?? 0, before, ended: this.#hasSeenEnd() };
           if (record !== null && this.#sent.note(record)) yield this.#callResponse(record);
         }
       }
       const last = calls.at(-1);
-      if (last === undefined || calls.length < LOOK_CALLS) break;
-      page = await this.#look(above, last.seq);
+      if (last === undefined || calls.length < LOOK_CALLS) return;
+      page = await this.#look(leg, last.seq);
     }
-    this.#cursor = { mark, above: null, ended: this.#hasSeenEnd() };
   }
 
-  async #look(above: number | null, after: number): Promise<SeenRun> {
-    const look = { ...this.#run, since: this.#from?.mark ?? null, allAbove: above, after };
+  async #look({ since }: Leg, after: number): Promise<SeenRun> {
+    const look = { ...this.#run, since, allAbove: null, after };
     const [seen] = await lookAtRuns(this.#deps.exchange.db, [look], LOOK_CALLS);
     if (seen === null || seen === undefined) throw noRun(this.#run.id);
     return seen;
@@ -225,6 +229,10 @@ export class WatchStream implements RunWatcher, EndableStream {
     yield this.#response({ run: toRunMessage(run) });
   }
 
+  #seenBy(mark: ReadMark): WatchCursor {
+    return { mark, above: null, before: null, ended: this.#hasSeenEnd() };
+  }
+
   #hasSeenEnd(): boolean {
     return this.#cursor?.ended === true;
   }
@@ -248,7 +256,7 @@ export class WatchStream implements RunWatcher, EndableStream {
   /** The cursor comes to the marks whose calls are all through. */
   #moveCursor(): void {
     while (this.#next !== null && this.#through >= this.#next.at) {
-      this.#cursor = { mark: this.#next.mark, above: null, ended: this.#hasSeenEnd() };
+      this.#cursor = this.#seenBy(this.#next.mark);
       this.#next = this.#afterNext;
       this.#afterNext = null;
     }

@@ -1,7 +1,7 @@
 import type { Duration } from "@trunkline/sdk";
-import { parseDuration } from "../core/duration.js";
 import type { Server } from "../server.js";
 import type { TestClock } from "../store/test-clock.js";
+import { durationMs } from "./options.js";
 
 /** The time by which everything of a test server is due: the real one, and what it was advanced by. */
 export interface Clock {
@@ -35,6 +35,8 @@ export class ServerClock implements Clock {
   readonly #clock: TestClock;
   readonly #options: ServerClockOptions;
   #aheadMs = 0;
+  /** What is done to the database's clock and its calls, one after the other. */
+  #last: Promise<void> = Promise.resolve();
 
   constructor(clock: TestClock, options: ServerClockOptions) {
     this.#clock = clock;
@@ -51,7 +53,19 @@ export class ServerClock implements Clock {
   }
 
   async advance(duration: Duration): Promise<void> {
-    const wholeMs = parseDuration(duration, "duration");
+    const wholeMs = durationMs(duration, "duration");
+    await this.inTurn(() => this.#advance(wholeMs));
+  }
+
+  /** Does something when all that was asked for before is done: two that move the clock at once would mix. */
+  inTurn(work: () => Promise<void>): Promise<void> {
+    const done = this.#last.then(work);
+    // Whoever asked for it is told.
+    this.#last = done.catch(() => undefined);
+    return done;
+  }
+
+  async #advance(wholeMs: number): Promise<void> {
     const server = this.#options.server();
     const release = server.holdClaims();
     try {

@@ -20,9 +20,19 @@ const MAX_CONNECTIONS = 500;
 const ENTER_MS = 60_000;
 const LOOK_AGAIN_MS = 20;
 
-/** Makes a database on a given server, as a role that may do so, and leaves nothing else there. */
+/**
+ * Makes a database on a given server, as a role that may do so, and leaves nothing else there.
+ *
+ * @throws TrunklineError UNAVAILABLE when it cannot be reached
+ */
 export async function databaseOn(url: string): Promise<TestDatabase> {
-  const databases = await TestDatabases.connect(url);
+  const databases = await TestDatabases.connect(url).catch((cause: unknown) => {
+    // Without the URL, which may have a password.
+    const why = cause instanceof Error ? cause.message : String(cause);
+    throw new TrunklineError("UNAVAILABLE", `postgresUrl: the PostgreSQL cannot be reached: ${why}`, {
+      cause,
+    });
+  });
   return makeDatabase(
     () => databases.make(),
     () => databases.close(),

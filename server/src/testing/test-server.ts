@@ -1,13 +1,13 @@
 import { randomBytes } from "node:crypto";
 import { setTimeout as delay } from "node:timers/promises";
 import { formatDuration, Trunkline, type Call, type CallState, type Duration } from "@trunkline/sdk";
-import { parseDuration } from "../core/duration.js";
 import { TrunklineError } from "../core/error.js";
 import { waitAtMost } from "../exchange/run-endings.js";
 import { createLog, type LogLevel } from "../log.js";
 import { startServer, type Server } from "../server.js";
 import { TestClock } from "../store/test-clock.js";
 import { ServerClock, type Clock } from "./clock.js";
+import { durationMs, heartbeatMs, onlyOptions } from "./options.js";
 import { databaseInFolder, databaseOn, type TestDatabase } from "./test-postgres.js";
 
 /** How a test server differs from the usual one. */
@@ -24,7 +24,7 @@ export interface TestServerOptions {
   readonly postgresUrl?: string;
   /** Asks everybody for a key; `client` has the root key, which is in `key`. Default false: serves everybody. */
   readonly keys?: boolean;
-  /** How often workers send heartbeats. Default 5 s, as in production. */
+  /** How often workers send heartbeats, 10 ms to 20 s. Default 5 s, as in production. */
   readonly heartbeatInterval?: Duration;
   /** What goes to standard error. Default `silent`. */
   readonly logLevel?: LogLevel;
@@ -68,6 +68,14 @@ export interface TestServer {
   [Symbol.asyncDispose](): Promise<void>;
 }
 
+const OPTIONS: Record<keyof TestServerOptions, true> = {
+  dataDir: true,
+  postgresUrl: true,
+  keys: true,
+  heartbeatInterval: true,
+  logLevel: true,
+};
+
 const DEFAULT_HEARTBEAT = "5s";
 const DEFAULT_WITHIN = "10s";
 const LOOK_AGAIN_MS = 5;
@@ -80,12 +88,13 @@ const SHOWN_CALLS = 10;
 /**
  * Starts a server for tests. Nothing of it is global: any number may run at once, in one process or in several.
  *
- * @throws TrunklineError UNAVAILABLE when PostgreSQL cannot be started; INVALID_FIELD for a heartbeat interval that is
- *   none
+ * @throws TrunklineError UNAVAILABLE when PostgreSQL cannot be started or reached; INVALID_FIELD for options that cannot
+ *   be, before anything is started
  */
 export async function startTestServer(options: TestServerOptions = {}): Promise<TestServer> {
+  onlyOptions(options, OPTIONS);
   const { postgresUrl, dataDir, heartbeatInterval = DEFAULT_HEARTBEAT } = options;
-  const heartbeatIntervalMs = parseDuration(heartbeatInterval, "heartbeatInterval");
+  const heartbeatIntervalMs = heartbeatMs(heartbeatInterval);
   const database = await (postgresUrl === undefined ? databaseInFolder(dataDir) : databaseOn(postgresUrl));
   let clock: TestClock | undefined;
   try {
@@ -129,36 +138,41 @@ async function serve(options: TestServerOptions, ground: Ground): Promise<TestSe
     await clock.endRuns();
     await server.catchUp();
   };
-  const end = async (): Promise<void> => {
-    try {
-      await endRuns();
-      await waitAtMost(STOP_MS, client.close());
-      await server.stop({ graceMs: STOP_MS });
-    } finally {
-      await clock.close();
-      await database.leave();
-    }
-  };
   let ended: Promise<void> | undefined;
-  const stop = (): Promise<void> => (ended ??= end());
+  const stop = (): Promise<void> =>
+    (ended ??= inOrder([
+      endRuns,
+      () => waitAtMost(STOP_MS, client.close()),
+      () => server.stop({ graceMs: STOP_MS }),
+      () => clock.close(),
+      () => database.leave(),
+    ]));
   return {
     url: server.url,
     key,
     client,
     clock: time,
     untilCall: (wanted) => untilCall(client, wanted),
-    reset: async () => {
-      await endRuns();
-      await clock.clear();
-    },
+    reset: () =>
+      time.inTurn(async () => {
+        await endRuns();
+        await clock.clear();
+      }),
     stop,
     [Symbol.asyncDispose]: stop,
   };
 }
 
+/** Each step is done, whatever became of those before it; the first fault is thrown. */
+async function inOrder(steps: readonly (() => Promise<unknown>)[]): Promise<void> {
+  const faults: unknown[] = [];
+  for (const step of steps) await step().catch((fault: unknown) => faults.push(fault));
+  if (faults.length > 0) throw faults[0];
+}
+
 async function untilCall(client: Trunkline, wanted: CallWanted): Promise<Call> {
   const { attempt, within = DEFAULT_WITHIN, ...filter } = wanted;
-  const deadline = performance.now() + parseDuration(within, "within");
+  const deadline = performance.now() + durationMs(within, "within");
   for (;;) {
     for await (const call of await client.calls.list(filter)) {
       if (attempt === undefined || call.attempt === attempt) return call;
@@ -176,7 +190,7 @@ async function notSeen(
   const calls = items.map(({ id, tool, state, attempt }) => `${id} of ${tool}: ${state}, attempt ${attempt}`);
   return new TrunklineError(
     "UNAVAILABLE",
-    `no call was seen with ${JSON.stringify(wanted)} within ${formatDuration(parseDuration(within, "within"))}; ` +
+    `no call was seen with ${JSON.stringify(wanted)} within ${formatDuration(durationMs(within, "within"))}; ` +
       (calls.length === 0 ? "there is none at all" : `there are, the newest first: ${calls.join("; ")}`),
   );
 }

@@ -130,6 +130,18 @@ describe("the open calls of a page", () => {
     expect(follower.seen.map(keysOf)).toEqual(["before", "before,now", "before", ""]);
   });
 
+  test("of one run end with the run, also where they are looked at", async () => {
+    const alice = newUser();
+    const run = await newRun(alice);
+    await run.open("ask.user", {}, { key: "a" });
+    const page = await pageOf(alice);
+    const follower = new Follower(page.openCalls({ run: run.id }));
+    await until("the list", () => keysOf(follower.last) === "a");
+    await run.end();
+    expect(await follower.end()).toBe("done");
+    expect(follower.seen.map(keysOf)).toEqual(["a", ""]);
+  });
+
   test("are looked at again at once when one is settled, and when a rest is over that took place meanwhile", async () => {
     const alice = newUser();
     const call = await (await newRun(alice)).open("ask.user", {}, { key: "a" });
@@ -307,6 +319,47 @@ test("a page that polls has one stream open at a time, however many runs it watc
   abort.abort();
   fetched.mockRestore();
   expect(open.length).toBeGreaterThanOrEqual(runs.length);
+  expect(Math.max(...open)).toBe(1);
+});
+
+test("a page that polls watches a run while it is busy with another's event, as within its loop", async () => {
+  const alice = newUser();
+  const page = await pageOf(alice);
+  const [outer, inner] = [await newRun(alice), await newRun(alice)];
+  await inner.open("ask.user", null, { key: "inner" });
+  const nested = async (): Promise<string | undefined> => {
+    for await (const outside of page.watchRun(outer.id)) {
+      expect(outside.type).toBe("run");
+      for await (const event of page.watchRun(inner.id)) if (event.type === "call") return event.call.key;
+    }
+    return undefined;
+  };
+  expect(await within("the inner run's call", nested())).toBe("inner");
+});
+
+test("a page that polls has one stream open, also when one that waited for it is given up", async () => {
+  const alice = newUser();
+  const page = await pageOf(alice);
+  const runs = await Promise.all(Array.from({ length: 3 }, () => newRun(alice)));
+  const leavings = runs.map(() => new AbortController());
+  const sent: AbortSignal[] = [];
+  const open: number[] = [];
+  const { fetch: send } = globalThis;
+  const fetched = vi.spyOn(globalThis, "fetch").mockImplementation((input, init) => {
+    sent.push(init!.signal!);
+    open.push(sent.filter(({ aborted }) => !aborted).length);
+    return send(input, init);
+  });
+  const [first, second, third] = runs.map(
+    (run, index) => new Follower(page.watchRun(run.id, { signal: leavings[index]!.signal })),
+  );
+  await until("the first", () => sent.length === 1);
+  leavings[1]!.abort(new Error("enough"));
+  expect(await second!.end()).toMatchObject({ message: "enough" });
+  await until("the third", () => third!.seen.length > 0);
+  leavings.forEach((leave) => leave.abort());
+  await Promise.all([first!.end(), third!.end()]);
+  fetched.mockRestore();
   expect(Math.max(...open)).toBe(1);
 });
 

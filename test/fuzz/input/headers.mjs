@@ -112,6 +112,8 @@ export function anyHeader(random) {
 
 /** @param {Random} random */
 export function anyContentType(random) {
+  // One of a kind, in case somebody keeps them.
+  if (random.chance(0.03)) return `application/json; x=${random.int(0, 2 ** 31)}${"y".repeat(10_000)}`;
   return random.pick(CONTENT_TYPES);
 }
 

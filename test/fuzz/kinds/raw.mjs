@@ -2,6 +2,7 @@ import { FLAG, FRAME, frame, headerBlock, PREFACE, readFrames } from "../wire/ht
 import { TcpTalk } from "../wire/tcp-client.mjs";
 import { flipped } from "../input/binary.mjs";
 import { anyBytes, wholeNumber } from "../input/values.mjs";
+import { envelope } from "../wire/answer.mjs";
 
 /** @typedef {import("./context.mjs").Kind} Kind */
 /** @typedef {import("../../fault-run/random.mjs").Random} Random */
@@ -10,6 +11,10 @@ import { anyBytes, wholeNumber } from "../input/values.mjs";
 const TLS_HELLO = Buffer.from("16030100c8010000c40303", "hex");
 const LIST_RUNS =
   "POST /trunkline.v1.RunService/ListRuns HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\n";
+/** Without a credential it is looked into all the same. */
+const GET_TASK = LIST_RUNS.replace("RunService/ListRuns", "TaskService/GetTask");
+const WATCH_HEALTH =
+  "POST /grpc.health.v1.Health/Watch HTTP/1.1\r\nhost: x\r\ncontent-type: application/connect+json\r\n";
 const OTHER_PROTOCOLS = [
   "SSH-2.0-x\r\n",
   "EHLO x\r\n",
@@ -68,7 +73,7 @@ const CONNECTIONS = [
   (random) => Buffer.from(LIST_RUNS).subarray(0, random.int(1, LIST_RUNS.length)),
   (random) => flipped(random, Buffer.from(`${LIST_RUNS}content-length: 2\r\n\r\n{}`)),
   (random) => Buffer.from(`${LIST_RUNS}transfer-encoding: chunked\r\n\r\n${chunks(random)}`),
-  (random) => Buffer.from(`${LIST_RUNS}content-length: 2\r\n\r\n{}`.repeat(random.int(2, 20))),
+  (random) => Buffer.concat([...pipeline(random)]),
   (random) => Buffer.from(`${LIST_RUNS}x: ${"y".repeat(random.pick([1_000, 40_000, 200_000]))}`),
   (random) => Buffer.concat([PREFACE, frames(random)]),
   (random) => Buffer.concat([PREFACE, frames(random)]),
@@ -76,6 +81,21 @@ const CONNECTIONS = [
   (random) => flipped(random, Buffer.concat([PREFACE, frames(random)])),
   (random) => Buffer.concat([PREFACE, frame(FRAME.settings, 0, 0, Buffer.alloc(0)), flood(random)]),
 ];
+
+/**
+ * Requests of HTTP/1.1, none of which waits for the answer to the one before; mostly the first is answered without end.
+ *
+ * @param {Random} random
+ */
+function* pipeline(random) {
+  if (random.chance(0.7)) {
+    const ask = envelope(Buffer.from("{}"));
+    yield Buffer.from(`${WATCH_HEALTH}content-length: ${ask.length}\r\n\r\n`);
+    yield ask;
+  }
+  for (let left = random.int(2, 20); left > 0; left--)
+    yield Buffer.from(`${random.pick([LIST_RUNS, GET_TASK])}content-length: 2\r\n\r\n{}`);
+}
 
 /** @param {Random} random */
 function anyConnection(random) {

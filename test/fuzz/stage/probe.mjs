@@ -1,21 +1,43 @@
+import { once } from "node:events";
+import { request } from "node:http";
 import { Trunkline } from "@trunkline/sdk";
 
 const CALLS = 5;
 const GIVE_UP_MS = 20_000;
 
+/** What asks for no credential, and has bounds of its own for that. */
+const ANYBODYS = ["/grpc.health.v1.Health/Check", "/trunkline.v1.TaskService/GetTask"];
+
 /**
- * Opens calls one after the other, has a worker answer them, and returns how long each took, in milliseconds.
+ * Opens calls one after the other, has a worker answer them, and returns how long each took, in milliseconds. What
+ * anybody may ask is asked as well.
  *
  * @param {string} url
  * @param {string} key
  */
 export async function probe(url, key) {
+  for (const path of ANYBODYS) await askWithoutKey(url, path);
   const client = new Trunkline({ url, key, onWarning: () => undefined });
   try {
     return await timed(client);
   } finally {
     await client.close();
   }
+}
+
+/**
+ * @param {string} url
+ * @param {string} path
+ */
+async function askWithoutKey(url, path) {
+  const headers = { "content-type": "application/json" };
+  // On a connection of its own, of which nothing is left.
+  const asked = request(`${url}${path}`, { method: "POST", headers, agent: false }).end("{}");
+  const [answer] = await once(asked, "response");
+  const { statusCode: status } = answer.resume();
+  // There is no such task.
+  if (status !== 200 && status !== 404 && status !== 400)
+    throw new Error(`${path} answers ${status} without a key`);
 }
 
 /** @param {Trunkline} client */

@@ -15,7 +15,8 @@ const STOP_MS = 15_000;
 /** Lines of a log at the level of a warning, or below. */
 const HARMLESS = /^\{"level":[1234]0\b/;
 const LISTENING = "0A";
-const TIME_WAIT = "06";
+/** The inode of a connection that no process has. */
+const OF_THE_KERNEL = "0";
 
 /**
  * What a process holds: see census-preload.mjs.
@@ -113,15 +114,18 @@ export class FuzzedServer {
     return lines.map((line) => /** @type {Stall} */ (JSON.parse(line))).sort((a, b) => b.cpuMs - a.cpuMs);
   }
 
-  /** Connections of clients that it has, in whatever state. */
+  /**
+   * Connections of clients that it has, in whatever state. One that it has closed is the kernel's, which waits for a
+   * minute for the client to do so too.
+   */
   sockets() {
     const port = this.port.toString(16).toUpperCase().padStart(4, "0");
     return readText("/proc/net/tcp")
       .split("\n")
       .map((line) => line.trim().split(/\s+/))
       .filter(
-        ([, local, , state]) =>
-          local?.endsWith(`:${port}`) === true && state !== LISTENING && state !== TIME_WAIT,
+        ([, local, , state, , , , , , inode]) =>
+          local?.endsWith(`:${port}`) === true && state !== LISTENING && inode !== OF_THE_KERNEL,
       ).length;
   }
 

@@ -13,6 +13,8 @@ export class Http2Pool {
   #url;
   /** @type {({ session: Session, left: number } | undefined)[]} */
   #connections;
+  /** All that are open: Node does not close one of which a stream was reset while it was written to. @type {Set<Session>} */
+  #open = new Set();
   #next = 0;
 
   /**
@@ -34,12 +36,14 @@ export class Http2Pool {
     found?.session.close();
     const session = connect(this.#url, { settings: { enablePush: false }, maxSessionMemory: 256 });
     session.on("error", () => undefined);
+    this.#open.add(session);
+    session.once("close", () => this.#open.delete(session));
     this.#connections[at] = { session, left: REQUESTS_PER_CONNECTION };
     return session;
   }
 
   close() {
-    for (const connection of this.#connections) connection?.session.destroy();
+    for (const session of this.#open) session.destroy();
   }
 }
 
