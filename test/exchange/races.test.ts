@@ -1,6 +1,8 @@
 import { describe, expect, test } from "vitest";
 import type { CallEvent } from "../../server/src/core/event.js";
 import type { Applied } from "../../server/src/exchange/call-writer.js";
+import type { Exchange } from "../../server/src/exchange/exchange.js";
+import type { KnownRun } from "../../server/src/exchange/runs.js";
 import { cancelOpenCalls, endRun } from "../../server/src/exchange/run-end.js";
 import { TrunklineError } from "../../server/src/core/error.js";
 import {
@@ -283,6 +285,26 @@ describe("keys and numbers", () => {
       ),
     );
     expect(new Set(calls.map(({ seq }) => seq)).size).toBe(200);
+  });
+
+  test("calls that are opened together keep their order where another node has numbered calls meanwhile", async () => {
+    const [one, two] = await Promise.all([nodes.start(), nodes.start()]);
+    const run = await newRun(one.exchange);
+    const other = await newRun(one.exchange);
+    const openAll = async (exchange: Exchange, known: KnownRun, count: number): Promise<number[]> => {
+      const calls = await Promise.all(Array.from({ length: count }, () => open(exchange, known)));
+      return calls.map(({ seq }) => seq);
+    };
+    one.exchange.hints.othersAlive = true;
+    await openAll(one.exchange, run, 5);
+    await openAll(two.exchange, await knownRun(two.exchange, run.record.id), 3);
+    const [late, untouched] = await Promise.all([
+      openAll(one.exchange, run, 10),
+      openAll(one.exchange, other, 2),
+    ]);
+    expect(late).toEqual([...late].sort((a, b) => a - b));
+    expect(new Set(late).size).toBe(10);
+    expect(untouched).toEqual([1, 2]);
   });
 });
 

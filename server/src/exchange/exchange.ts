@@ -100,7 +100,12 @@ export class Exchange {
       recall: (ref) => this.sessions.recall(ref),
       onCommit: (committed) => this.#committed(committed),
     });
-    this.#opener = new Opener({ db, dispatch: this.dispatch, onBorn: (born) => this.#born(born) });
+    this.#opener = new Opener({
+      db,
+      dispatch: this.dispatch,
+      othersAlive: () => this.hints.othersAlive,
+      onBorn: (born) => this.#born(born),
+    });
   }
 
   /** Opens a call; see {@link Opener.open}. */

@@ -49,6 +49,8 @@ export type OpenOutcome =
 export interface OpenerOptions {
   readonly db: Database;
   readonly dispatch: Dispatch;
+  /** Whether other nodes may open calls of the same runs. */
+  readonly othersAlive: () => boolean;
   /** Told of each new call after its commit, before the caller. */
   readonly onBorn: (born: Born) => void;
 }
@@ -103,12 +105,13 @@ export class Opener {
 
   constructor(options: OpenerOptions) {
     this.#options = options;
-    const { db, dispatch } = options;
+    const { db, dispatch, othersAlive } = options;
     this.#inserts = new Batcher({
       write: async (openings, again) => {
         const outcomes = await insertCalls(
           db,
           openings.map((opening) => opening.row(dispatch)),
+          othersAlive(),
         );
         return outcomes.map((outcome) => ({ outcome, again }));
       },

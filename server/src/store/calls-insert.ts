@@ -55,7 +55,8 @@ interface StatusRow {
 /*
  * Runs and sessions are locked row by row in the batch's order, by subqueries that a lock keeps from being
  * flattened into joins: a run that is being ended is waited for, and read again. The policy's columns repeat
- * what its JSON holds; null stands for the default one.
+ * what its JSON holds; null stands for the default one. Where a run's first number in the batch is another call's,
+ * none of the run's is inserted: they all get new numbers, and keep their order.
  */
 const INSERT = statement(
   "calls_insert",
@@ -85,11 +86,11 @@ const INSERT = statement(
   FROM unnest($1::integer[], $2::uuid[], $3::integer[], $4::text[], $5::integer[], $6::text[], $7::text[],
       $8::text[], $9::json[], $10::integer[], $11::text[], $12::json[], $13::call_state[], $14::integer[],
       $15::integer[], $16::text[], $17::bigint[], $18::integer[], $19::text[],
-      $20::bigint[], $21::bigint[], $22::bigint[])
+      $20::bigint[], $21::bigint[], $22::bigint[], $24::integer[])
     AS i (project_id, run_id, seq, key, turn, namespace, tool,
       toolset, policy, priority, traceparent, input, state, attempt,
       spent, claim_id, session, epoch, worker,
-      attempt_ms, total_ms, defer_ms)
+      attempt_ms, total_ms, defer_ms, first_seq)
   CROSS JOIN LATERAL (
     SELECT FROM runs r
     WHERE r.project_id = i.project_id AND r.id = i.run_id AND r.state = 'active'
@@ -107,6 +108,12 @@ const INSERT = statement(
       timer_at(NULL, i.total_ms) AS total_at,
       timer_at(NULL, i.defer_ms) AS defer_at
   ) t
+  LEFT JOIN LATERAL (
+    SELECT true AS taken FROM calls f
+    WHERE f.project_id = i.project_id AND f.run_id = i.run_id AND f.seq = i.first_seq
+    LIMIT 1
+  ) f ON true
+  WHERE f.taken IS NULL
   ON CONFLICT DO NOTHING
   RETURNING c.project_id, c.run_id, c.seq, c.state = 'claimed' AS claimed, micros(c.opened_at) AS opened_at`,
 );
@@ -123,13 +130,18 @@ const STATUS = statement(
 
 /**
  * Inserts calls into active runs; outcomes in the rows' order. One statement on the straight path. A row
- * that is at fault fails the whole batch, with an error of the class `item`.
+ * that is at fault fails the whole batch, with an error of the class `item`. `numberedElsewhere`: other nodes may
+ * number calls of the same runs.
  */
-export async function insertCalls(db: Database, rows: readonly NewCallRow[]): Promise<InsertOutcome[]> {
+export async function insertCalls(
+  db: Database,
+  rows: readonly NewCallRow[],
+  numberedElsewhere = true,
+): Promise<InsertOutcome[]> {
   // By run, and within it as they came: locks are taken in one order everywhere, and the queue keeps theirs.
   const sorted = [...rows].sort(byRun);
   const inserted = new Map(
-    (await db.query<InsertedRow>(INSERT, insertValues(sorted))).map((row) => [
+    (await db.query<InsertedRow>(INSERT, insertValues(sorted, numberedElsewhere))).map((row) => [
       refKey(row.project_id, row.run_id, row.seq),
       row,
     ]),
@@ -176,7 +188,7 @@ async function explainMissing(
   }
 }
 
-function insertValues(rows: readonly NewCallRow[]): unknown[] {
+function insertValues(rows: readonly NewCallRow[], numberedElsewhere: boolean): unknown[] {
   const [inputs, onlyInput] = jsonParameters(rows.map(({ inputJson }) => inputJson));
   return [
     numberArray(rows.map(({ call }) => call.projectId)),
@@ -202,7 +214,18 @@ function insertValues(rows: readonly NewCallRow[]): unknown[] {
     numberArray(rows.map(({ timers }) => timerMs(timers.total))),
     numberArray(rows.map(({ timers }) => timerMs(timers.defer))),
     onlyInput,
+    numberArray(numberedElsewhere ? firstSeqs(rows) : rows.map(() => null)),
   ];
+}
+
+/** For each row the number of its run's first one, unless it is that; rows of a run lie side by side. */
+function firstSeqs(rows: readonly NewCallRow[]): (number | null)[] {
+  let first: Call | null = null;
+  return rows.map(({ call }) => {
+    if (first?.runId === call.runId) return first.seq;
+    first = call;
+    return null;
+  });
 }
 
 function refKey(projectId: number, runId: string, seq: number): string {
