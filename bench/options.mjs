@@ -15,6 +15,15 @@ import { parseArgs } from "node:util";
 
 const LISTS = new Set(["scenario", "peer"]);
 
+const USAGE = `npm run bench -- [--quick | --full] [--scenario NAME...] [--peer NAME... | --peer none] [--rows N] [--json FILE]
+
+  --quick            one short run of everything, for a first look
+  --full             sizes that take many minutes to fill in
+  --scenario NAME    only these (default: all)
+  --peer NAME        beside these only, or beside none
+  --rows N           so many stored or waiting calls in the scenarios growth and waiting
+  --json FILE        writes the results there as well`;
+
 /**
  * Reads the arguments; `--scenario a b` and `--scenario a --scenario b` are the same.
  *
@@ -22,19 +31,11 @@ const LISTS = new Set(["scenario", "peer"]);
  * @returns {Options}
  */
 export function readOptions(args) {
-  const { values, tokens } = parseArgs({
-    args,
-    tokens: true,
-    allowPositionals: true,
-    options: {
-      quick: { type: "boolean", default: false },
-      full: { type: "boolean", default: false },
-      rows: { type: "string" },
-      scenario: { type: "string", multiple: true },
-      peer: { type: "string", multiple: true },
-      json: { type: "string" },
-    },
-  });
+  const { values, tokens } = parsed(args);
+  if (values.help) {
+    console.log(USAGE);
+    process.exit(0);
+  }
   const lists = gather(tokens);
   const peers = lists.peer.length === 0 ? undefined : lists.peer.filter((name) => name !== "none");
   return {
@@ -47,6 +48,28 @@ export function readOptions(args) {
     runs: values.quick ? 1 : 3,
     loneCalls: values.quick ? 100 : 300,
   };
+}
+
+/** @param {string[]} args */
+function parsed(args) {
+  try {
+    return parseArgs({
+      args,
+      tokens: true,
+      allowPositionals: true,
+      options: {
+        help: { type: "boolean", short: "h", default: false },
+        quick: { type: "boolean", default: false },
+        full: { type: "boolean", default: false },
+        rows: { type: "string" },
+        scenario: { type: "string", multiple: true },
+        peer: { type: "string", multiple: true },
+        json: { type: "string" },
+      },
+    });
+  } catch (error) {
+    refuse(`${error instanceof Error ? error.message : String(error)}\n\n${USAGE}`);
+  }
 }
 
 /** What follows a list's option belongs to it, until the next option. */

@@ -1,4 +1,4 @@
-// npm run bench -- [--quick | --full] [--scenario NAME...] [--peer NAME... | --peer none] [--rows N] [--json FILE]
+// npm run bench -- --help
 import { mkdirSync, writeFileSync } from "node:fs";
 import { dirname } from "node:path";
 import { commit, machine, versions } from "./machine.mjs";

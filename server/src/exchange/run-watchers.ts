@@ -174,7 +174,7 @@ export class RunWatchers {
   async #begin(watched: Watched): Promise<void> {
     watched.lookedAt = performance.now();
     try {
-      const look = { ...watched.run, since: null, allAbove: null, after: LAST_SEQ };
+      const look = { ...watched.run, since: null, after: LAST_SEQ };
       const [seen] = await lookAtRuns(this.#db, [look], null);
       watched.mark = seen?.mark ?? null;
     } catch (error) {
@@ -233,7 +233,7 @@ export class RunWatchers {
     const begun = runs.flatMap((watched) =>
       watched.mark === null ? [] : [{ watched, since: watched.mark }],
     );
-    const looks = begun.map(({ watched, since }) => ({ ...watched.run, since, allAbove: null, after: 0 }));
+    const looks = begun.map(({ watched, since }) => ({ ...watched.run, since, after: 0 }));
     if (looks.length === 0) return;
     const seen = await lookAtRuns(this.#db, looks, null);
     begun.forEach(({ watched }, index) => {

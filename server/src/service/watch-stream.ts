@@ -188,7 +188,7 @@ export class WatchStream implements RunWatcher, EndableStream {
   }
 
   async #look({ since }: Leg, after: number): Promise<SeenRun> {
-    const look = { ...this.#run, since, allAbove: null, after };
+    const look = { ...this.#run, since, after };
     const [seen] = await lookAtRuns(this.#deps.exchange.db, [look], LOOK_CALLS);
     if (seen === null || seen === undefined) throw noRun(this.#run.id);
     return seen;

@@ -18,8 +18,6 @@ export interface ReadMark {
 export interface RunLook extends RunRef {
   /** Calls that changed since; null: all of them. */
   readonly since: ReadMark | null;
-  /** Those above this number count as changed. Null: none. */
-  readonly allAbove: number | null;
   /** Only calls above this number. */
   readonly after: number;
 }
@@ -63,8 +61,8 @@ const LOOK = statement(
   )
   SELECT i.n::integer AS n, k.snapshot::text AS snapshot, k.at, k.started_at, r.state = 'ended' AS ended,
     r.state = 'ended' AND r.due_at IS NULL AS finished, c.seqs, c.versions, c.with_progress
-  FROM unnest($1::integer[], $2::uuid[], $3::pg_snapshot[], $4::bigint[], $5::bigint[], $6::integer[], $7::integer[])
-    WITH ORDINALITY AS i (project_id, run_id, since, since_at, since_started_at, all_above, after, n)
+  FROM unnest($1::integer[], $2::uuid[], $3::pg_snapshot[], $4::bigint[], $5::bigint[], $6::integer[])
+    WITH ORDINALITY AS i (project_id, run_id, since, since_at, since_started_at, after, n)
   CROSS JOIN clock k
   CROSS JOIN LATERAL (
     SELECT state, due_at FROM runs WHERE project_id = i.project_id AND id = i.run_id OFFSET 0
@@ -83,13 +81,13 @@ const LOOK = statement(
       FROM calls c
       WHERE c.project_id = i.project_id AND c.run_id = i.run_id AND c.seq > i.after
         AND CASE
-          WHEN f.all_of_it OR c.seq > i.all_above THEN true
+          WHEN f.all_of_it THEN true
           WHEN k.top + k.top_age - age(c.xmin) >= f.oldest THEN
             NOT pg_visible_in_snapshot((k.top + k.top_age - age(c.xmin))::text::xid8, i.since)
             OR coalesce(greatest(c.opened_at, c.claimed_at, c.ended_at) >= f.again_from, false)
           ELSE coalesce(greatest(c.opened_at, c.claimed_at, c.ended_at) >= f.again_from, false)
         END
-      ORDER BY c.seq LIMIT $8
+      ORDER BY c.seq LIMIT $7
     ) p
   ) c
   ORDER BY i.n`,
@@ -123,7 +121,6 @@ export async function lookAtRuns(
     textArray(looks.map(({ since }) => since?.snapshot ?? null)),
     numberArray(looks.map(({ since }) => since?.at ?? null)),
     numberArray(looks.map(({ since }) => since?.startedAt ?? null)),
-    numberArray(looks.map(({ allAbove }) => allAbove ?? LAST_SEQ)),
     numberArray(looks.map(({ after }) => after)),
     limit,
   ]);
