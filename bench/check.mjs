@@ -1,7 +1,7 @@
 // npm run bench:check [-- --write]: whether Trunkline is still as near to its floors as it was. Exits 1 when it is not.
 // `--write` stores what was found; do that on a quiet machine.
 import { readFileSync, writeFileSync } from "node:fs";
-import { parseArgs } from "node:util";
+import { refuse } from "./options.mjs";
 import { RATIOS } from "./ratios.mjs";
 import { Report } from "./report.mjs";
 import { databaseFloor, echoFloor } from "./scenarios/floor.mjs";
@@ -25,9 +25,12 @@ const QUICK = {
   loneCalls: 300,
 };
 
-const { values } = parseArgs({ options: { write: { type: "boolean", default: false } } });
+const given = process.argv.slice(2);
+const isWriting = given.length === 1 && given[0] === "--write";
+if (given.length > 0 && !isWriting) refuse("usage: npm run bench:check [-- --write]");
+
 const found = await measure();
-if (values.write) store(found);
+if (isWriting) store(found);
 else if (!compare(found)) process.exit(1);
 
 /** @returns {Promise<Record<string, number>>} */
