@@ -17,10 +17,16 @@ export interface TurnWaiter {
   turnMoved(): void;
 }
 
+interface Waiting {
+  readonly waiter: Waiter;
+  /** What it may see: it registers before anybody has looked at the call. */
+  readonly scope: Scope;
+}
+
 interface Waited {
   readonly call: Pick<CallRef, "runId" | "seq">;
-  /** Each with what it may see, since it registers before anybody has looked at the call. */
-  readonly waiters: Map<Waiter, Scope>;
+  /** Seldom more than one, which a list holds in a quarter of a map's space. */
+  waiters: readonly Waiting[];
 }
 
 /**
@@ -46,8 +52,8 @@ export class Waiters {
     const call = { runId, seq };
     const key = callKey(call);
     const waited = this.#calls.get(key);
-    if (waited === undefined) this.#calls.set(key, { call, waiters: new Map([[waiter, scope]]) });
-    else waited.waiters.set(waiter, scope);
+    if (waited === undefined) this.#calls.set(key, { call, waiters: [{ waiter, scope }] });
+    else waited.waiters = [...without(waited.waiters, waiter), { waiter, scope }];
   }
 
   /** Registers first, then reads: what has ended is told at once. The refs that there are, in scope. */
@@ -66,15 +72,15 @@ export class Waiters {
   }
 
   #isWaiting(ref: CallRef, waiter: Waiter): boolean {
-    return this.#calls.get(callKey(ref))?.waiters.has(waiter) === true;
+    return this.#calls.get(callKey(ref))?.waiters.some((each) => each.waiter === waiter) === true;
   }
 
   remove(ref: CallRef, waiter: Waiter): void {
     const key = callKey(ref);
     const waited = this.#calls.get(key);
     if (waited === undefined) return;
-    waited.waiters.delete(waiter);
-    if (waited.waiters.size === 0) this.#calls.delete(key);
+    waited.waiters = without(waited.waiters, waiter);
+    if (waited.waiters.length === 0) this.#calls.delete(key);
   }
 
   /** Registers for a turn's moves; call the result to leave. */
@@ -97,7 +103,7 @@ export class Waiters {
     const waited = this.#calls.get(key);
     if (waited === undefined) return;
     this.#calls.delete(key);
-    for (const [waiter, scope] of waited.waiters) if (isWithin(call, scope)) waiter.outcome(outcome);
+    for (const { waiter, scope } of waited.waiters) if (isWithin(call, scope)) waiter.outcome(outcome);
   }
 
   #pokeTurn(runId: string, turn: number): void {
@@ -129,8 +135,12 @@ export function outcomeOf(record: CallRecord): Outcome | undefined {
 
 /** The call as each of the projects names it whose callers wait for it: anybody may wait for any id. */
 function refsOf({ call, waiters }: Waited): CallRef[] {
-  const projects = new Set([...waiters.values()].map(({ projectId }) => projectId));
+  const projects = new Set(waiters.map(({ scope }) => scope.projectId));
   return [...projects].map((projectId) => ({ projectId, ...call }));
+}
+
+function without(waiters: readonly Waiting[], waiter: Waiter): Waiting[] {
+  return waiters.filter((each) => each.waiter !== waiter);
 }
 
 function turnKey(runId: string, turn: number): string {

@@ -138,23 +138,18 @@ export async function insertCalls(
   rows: readonly NewCallRow[],
   numberedElsewhere = true,
 ): Promise<InsertOutcome[]> {
+  // Of two rows for one number the first is inserted.
+  const numbered = new Map<string, NewCallRow>();
   // By run, and within it as they came: locks are taken in one order everywhere, and the queue keeps theirs.
-  const sorted = [...rows].sort(byRun);
-  const inserted = new Map(
-    (await db.query<InsertedRow>(INSERT, insertValues(sorted, numberedElsewhere))).map((row) => [
-      refKey(row.project_id, row.run_id, row.seq),
-      row,
-    ]),
-  );
-  const outcomes = new Map<NewCallRow, InsertOutcome>();
-  for (const row of sorted) {
+  for (const row of [...rows].sort(byRun)) {
     const key = refKey(row.call.projectId, row.call.runId, row.call.seq);
-    const there = inserted.get(key);
-    // Of two rows for one number the first was inserted.
-    inserted.delete(key);
-    if (there !== undefined) {
-      outcomes.set(row, { type: "inserted", openedAt: there.opened_at, claimed: there.claimed });
-    }
+    if (!numbered.has(key)) numbered.set(key, row);
+  }
+  const outcomes = new Map<NewCallRow, InsertOutcome>();
+  const inserted = await db.query<InsertedRow>(INSERT, insertValues([...numbered.values()], numberedElsewhere));
+  for (const { project_id: projectId, run_id: runId, seq, claimed, opened_at: openedAt } of inserted) {
+    const row = numbered.get(refKey(projectId, runId, seq));
+    if (row !== undefined) outcomes.set(row, { type: "inserted", openedAt, claimed });
   }
   const missing = rows.filter((row) => !outcomes.has(row));
   if (missing.length > 0) await explainMissing(db, missing, outcomes);
