@@ -190,6 +190,21 @@ describe("Dispatch", () => {
     await worker.offerOf(call);
   });
 
+  test("a session that has gone to another node keeps no calls from it until that is found out", async () => {
+    const sent: string[] = [];
+    const one = await nodes.start({ onStatement: (name) => void sent.push(name) });
+    const two = await nodes.start();
+    const process = { tools: [newName("tool")], sessionId: newName("session"), nonce: newName("nonce") };
+    const stale = await attach(one.exchange, { ...process, helloNumber: 1 });
+    await emptyQueues(one.exchange, stale);
+    await attach(two.exchange, { ...process, helloNumber: 2 });
+    one.exchange.hints.othersAlive = true;
+    const call = await open(one.exchange, await newRun(one.exchange), { tool: process.tools[0]! });
+    expect(call.state).toBe("queued");
+    await until("the other nodes are told", () => sent.includes("notify"));
+    expect(stale.offers).toEqual([]);
+  });
+
   test("two nodes with workers for one tool hand out each call once", async () => {
     const [one, two] = await Promise.all([nodes.start(), nodes.start()]);
     const tool = newName("tool");

@@ -83,6 +83,20 @@ describe("insertCalls", () => {
     ]);
   });
 
+  test("of two rows for one number, that is inserted which has a new key, and not the other taken for it", async () => {
+    const run = await makeRun(store.db);
+    const key = newName("key");
+    await insertRow(store.db, newRow(run, 1, { key }));
+    const again = newRow(run, 2, { key });
+    const rows = [newRow(run, 2), again, newRow(run, 3, { key }), newRow(run, 3)];
+    expect(await insertCalls(store.db, rows)).toMatchObject([
+      { type: "inserted" },
+      { type: "exists", record: { call: { seq: 1 } } },
+      { type: "exists", record: { call: { seq: 1 } } },
+      { type: "seq_taken", nextSeq: 3 },
+    ]);
+  });
+
   test("a key that is opened on two connections at once gives one call, and both learn of it", async () => {
     const run = await makeRun(store.db);
     for (let round = 0; round < 20; round++) {

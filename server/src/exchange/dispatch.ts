@@ -144,6 +144,14 @@ export class Dispatch {
     if (session.epoch === epoch && session.stream !== null) this.grant(session, 1);
   }
 
+  /** The row is written without the claim: the session has said hello again, here or to another node. */
+  outdated({ session, epoch }: Assignment): void {
+    session.settled();
+    if (session.epoch !== epoch) return;
+    session.reachable = false;
+    this.remove(session);
+  }
+
   /** Whether a session with a stream serves the tool for this end user, run and toolset. */
   isServed(call: DispatchedCall, toolset: string | null): boolean {
     return this.#queues.of(call).some((queue) => queue.served.size > 0 && queue.takes(toolset));

@@ -154,6 +154,10 @@ export class Opener {
 
   #inserted(opening: Opening, { openedAt, claimed }: InsertOutcome & { type: "inserted" }): OpenOutcome {
     const { call } = opening.row(this.#options.dispatch);
+    if (!claimed && opening.assignment !== null) {
+      this.#options.dispatch.outdated(opening.assignment);
+      opening.assignment = null;
+    }
     return { type: "created", call: this.#born(opening, call, openedAt, claimed), openedAt };
   }
 
