@@ -74,6 +74,7 @@ export function newRows(owners, count, inputJson) {
       runId: run.id,
       namespace: run.namespace,
       seq,
+      id: `${run.id}/${seq}`,
       key: `bench-${idDigits(seq)}`,
       turn: null,
       tool: "noop",

@@ -50,7 +50,8 @@ export class BatchError extends TrunklineError {
 }
 
 /**
- * Opens calls one right after the other, so that they go out together and are numbered in their order.
+ * Opens calls one right after the other, so that they go out together, and are numbered in their order
+ * unless another server numbers calls of the run at the same time.
  *
  * @throws BatchError when some were refused, once all have been answered; the signal's reason where one was aborted;
  *   TrunklineError INVALID_FIELD for what are no calls, before any is opened

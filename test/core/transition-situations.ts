@@ -23,6 +23,7 @@ export function factsOf(policy: Policy, executor: Executor = "worker"): CallFact
     projectId: 1,
     runId: "01890000-0000-7000-8000-000000000001",
     seq: 7,
+    id: "01890000-0000-7000-8000-000000000001/7",
     key: "step-7",
     turn: 2,
     namespace: "ann",

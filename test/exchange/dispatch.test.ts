@@ -205,6 +205,20 @@ describe("Dispatch", () => {
     expect(stale.offers).toEqual([]);
   });
 
+  test("what another node may have queued is read once, and not claimed for each list of tools that has this one", async () => {
+    const sent: string[] = [];
+    const { exchange } = await nodes.start({ onStatement: (name) => void sent.push(name) });
+    const tool = newName("tool");
+    const workers = await Promise.all(
+      Array.from({ length: 20 }, () => attach(exchange, { tools: [tool, newName("own")], slots: 1 })),
+    );
+    await until("their first rounds are over", () => workers.every(({ own }) => own.assigned === 0));
+    sent.length = 0;
+    exchange.dispatch.queuedElsewhere(1, tool);
+    await until("it is looked at", () => sent.length > 0);
+    expect(sent).toEqual(["calls_filled"]);
+  });
+
   test("two nodes with workers for one tool hand out each call once", async () => {
     const [one, two] = await Promise.all([nodes.start(), nodes.start()]);
     const tool = newName("tool");

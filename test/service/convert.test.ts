@@ -34,6 +34,7 @@ const BASE = {
   projectId: 1,
   runId: RUN_ID,
   seq: 7,
+  id: `${RUN_ID}/7`,
   key: "k",
   turn: null,
   namespace: "u1",

@@ -83,7 +83,7 @@ describe("insertCalls", () => {
     ]);
   });
 
-  test("of two rows for one number, that is inserted which has a new key, and not the other taken for it", async () => {
+  test("of two rows for one number, neither is taken for the other", async () => {
     const run = await makeRun(store.db);
     const key = newName("key");
     await insertRow(store.db, newRow(run, 1, { key }));

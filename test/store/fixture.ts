@@ -113,7 +113,7 @@ export function newHello(patch: Partial<Hello> = {}): Hello {
 }
 
 /** How a test's call differs from a plain one. */
-export interface CallPatch extends Partial<Omit<CallFacts, "projectId" | "runId" | "namespace">> {
+export interface CallPatch extends Partial<Omit<CallFacts, "projectId" | "runId" | "namespace" | "id">> {
   /** Born claimed by this session. */
   readonly session?: TestSession;
   readonly claimId?: string;
@@ -141,6 +141,7 @@ export function newRow(run: RunRecord, seq: number, patch: CallPatch = {}): NewC
         executor: "worker",
         policy: DEFAULT_POLICY,
         ...facts,
+        id: `${run.id}/${facts.seq ?? seq}`,
       },
       claim,
     ),

@@ -6,6 +6,8 @@ export interface CallRef {
   readonly projectId: number;
   readonly runId: string;
   readonly seq: number;
+  /** `{run id}/{seq}`, where it is at hand. */
+  readonly id?: string;
 }
 
 /** Who executes a tool: a worker, or the harness's side. */
@@ -41,6 +43,8 @@ export interface TokenHash {
 
 /** What was fixed when the call was opened. */
 export interface CallFacts extends CallRef {
+  /** Made once: what names it in messages, and in memory on the hot path. */
+  readonly id: string;
   /** The caller's own name for it inside its run, or the server's. */
   readonly key: string;
   readonly turn: number | null;
@@ -95,6 +99,7 @@ export function inState(base: CallBase, status: CallStatus): Call {
     projectId: base.projectId,
     runId: base.runId,
     seq: base.seq,
+    id: base.id,
     key: base.key,
     turn: base.turn,
     namespace: base.namespace,
@@ -118,6 +123,7 @@ export function nextBase(call: CallBase, changes: Partial<Omit<CallCounters, "ve
     projectId: call.projectId,
     runId: call.runId,
     seq: call.seq,
+    id: call.id,
     key: call.key,
     turn: call.turn,
     namespace: call.namespace,

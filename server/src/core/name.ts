@@ -144,9 +144,9 @@ export function parseCallId(text: string): CallIdParts | undefined {
   return seq <= MAX_INT32 ? { runId, seq } : undefined;
 }
 
-/** Writes a call's id: `{run id}/{seq}`. */
-export function formatCallId(parts: CallIdParts): string {
-  return `${parts.runId}/${String(parts.seq)}`;
+/** Writes a call's id: `{run id}/{seq}`, which a call has at hand. */
+export function formatCallId(parts: CallIdParts & { readonly id?: string }): string {
+  return parts.id ?? `${parts.runId}/${String(parts.seq)}`;
 }
 
 /** The parts of a completion token. */

@@ -108,6 +108,7 @@ function newBase(facts: CallFacts, attempt: 0 | 1, spent: 0 | 1): CallBase {
     projectId: facts.projectId,
     runId: facts.runId,
     seq: facts.seq,
+    id: facts.id,
     key: facts.key,
     turn: facts.turn,
     namespace: facts.namespace,

@@ -200,12 +200,12 @@ export class Dispatch {
     for (const queue of await this.#read(unsure)) this.#tellLeft(queue);
   }
 
-  /** Queues may have got calls. Where there may be very many of them, one read for all tells which. */
+  /** Queues may have got calls. Where that would take very many claims, one read for all tells which have. */
   #doubt(queues: Iterable<ToolQueue>): void {
     for (const queue of queues) {
       queue.filled();
       if (queue.ready.size === 0) continue;
-      if (queue.isBound) this.#doubted.add(queue);
+      if (queue.isScattered) this.#doubted.add(queue);
       else this.#want(queue);
     }
     if (!this.#looking) void this.#look();

@@ -219,6 +219,7 @@ function toRow(request: OpenRequest, key: string, seq: number, assignment: Assig
     projectId: run.record.projectId,
     runId: run.record.id,
     seq,
+    id: `${run.record.id}/${seq}`,
     key,
     turn: request.turn,
     namespace: run.record.namespace,

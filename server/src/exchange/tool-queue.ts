@@ -50,9 +50,15 @@ export class ToolQueue implements QueueFilter {
     this.tool = tool;
   }
 
-  /** Whether its sessions are bound to an end user or a run, so that there may be very many such queues. */
-  get isBound(): boolean {
-    return this.namespace !== null || this.runId !== undefined;
+  /**
+   * Whether one claim for all who have room does not do: they are bound to an end user or a run, so that there may be
+   * very many such queues, or do not all ask for the same.
+   */
+  get isScattered(): boolean {
+    if (this.namespace !== null || this.runId !== undefined) return true;
+    const [first] = this.ready;
+    for (const { groupKey } of this.ready) if (groupKey !== first?.groupKey) return true;
+    return false;
   }
 
   /** Whether it takes calls of runs with this toolset. */

@@ -48,9 +48,9 @@ export class Waiters {
   }
 
   /** Registers for a call; one that has ended already, or is out of the scope, is never told of. */
-  add({ runId, seq }: CallRef, waiter: Waiter, scope: Scope): void {
-    const call = { runId, seq };
-    const key = callKey(call);
+  add(ref: CallRef, waiter: Waiter, scope: Scope): void {
+    const call = { runId: ref.runId, seq: ref.seq };
+    const key = callKey(ref);
     const waited = this.#calls.get(key);
     if (waited === undefined) this.#calls.set(key, { call, waiters: [{ waiter, scope }] });
     else waited.waiters = [...without(waited.waiters, waiter), { waiter, scope }];

@@ -10,7 +10,7 @@ import {
 } from "@trunkline/proto/call";
 import type { Outcome as WireOutcome } from "@trunkline/proto/model";
 import type { Run } from "@trunkline/proto/run";
-import { isEnded, type CallRef } from "../core/call.js";
+import { isEnded, type Call, type CallRef } from "../core/call.js";
 import { TrunklineError } from "../core/error.js";
 import { LIMITS } from "../core/limits.js";
 import type { Caller } from "../core/caller.js";
@@ -380,8 +380,8 @@ export class DriveStream implements Waiter, EndableStream {
 }
 
 /** A call's name alone: what is kept for long. */
-function bare({ projectId, runId, seq }: CallRef): CallRef {
-  return { projectId, runId, seq };
+function bare({ projectId, runId, seq, id }: Call): CallRef {
+  return { projectId, runId, seq, id };
 }
 
 /** What an outcome takes of a frame, roughly. */

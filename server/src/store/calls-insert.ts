@@ -146,7 +146,10 @@ export async function insertCalls(
     if (!numbered.has(key)) numbered.set(key, row);
   }
   const outcomes = new Map<NewCallRow, InsertOutcome>();
-  const inserted = await db.query<InsertedRow>(INSERT, insertValues([...numbered.values()], numberedElsewhere));
+  const inserted = await db.query<InsertedRow>(
+    INSERT,
+    insertValues([...numbered.values()], numberedElsewhere),
+  );
   for (const { project_id: projectId, run_id: runId, seq, claimed, opened_at: openedAt } of inserted) {
     const row = numbered.get(refKey(projectId, runId, seq));
     if (row !== undefined) outcomes.set(row, { type: "inserted", openedAt, claimed });

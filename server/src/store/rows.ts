@@ -131,6 +131,7 @@ export function toCall(row: CallRow): Call {
     projectId: row.project_id,
     runId: row.run_id,
     seq: row.seq,
+    id: `${row.run_id}/${row.seq}`,
     key: row.key,
     turn: row.turn,
     namespace: row.namespace,
