@@ -83,9 +83,12 @@ export const DEFAULT_DATA_DIR = ".trunkline/pg";
 
 const MAX_PORT = 65_535;
 const DEFAULT_HEARTBEAT_MS = 5_000;
-const MIN_HEARTBEAT_MS = 10;
-/** The default heartbeat timeout is three times as long, and has to be at least that. */
-const MAX_HEARTBEAT_MS = 20_000;
+/** How often workers may be asked for heartbeats: a timeout is at least three times as long, and 1 minute by default. */
+export const HEARTBEAT_INTERVAL = {
+  leastMs: 10,
+  mostMs: 20_000,
+  allowed: "allowed are 10ms to 20s",
+} as const;
 const DEFAULT_CLIENT_CONNECTIONS = 10_000;
 const MAX_CLIENT_CONNECTIONS = 1_000_000;
 const DEFAULT_CONNECTIONS = 10;
@@ -132,8 +135,9 @@ function readPort(flag: string | undefined, env: Environment): number {
 function readHeartbeat(flag: string | undefined): number {
   if (flag === undefined) return DEFAULT_HEARTBEAT_MS;
   const ms = parseDuration(flag, "--heartbeat-interval");
-  if (ms >= MIN_HEARTBEAT_MS && ms <= MAX_HEARTBEAT_MS) return ms;
-  throw refuse("--heartbeat-interval", `${JSON.stringify(flag)}; allowed are 10ms to 20s`);
+  const { leastMs, mostMs, allowed } = HEARTBEAT_INTERVAL;
+  if (ms >= leastMs && ms <= mostMs) return ms;
+  throw refuse("--heartbeat-interval", `${JSON.stringify(flag)}; ${allowed}`);
 }
 
 function readLogLevel(flag: string | undefined): LogLevel {

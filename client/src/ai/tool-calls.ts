@@ -61,8 +61,8 @@ export const isOurs = ({ invalid, providerExecuted }: AiToolCall): boolean =>
  * ```
  *
  * Calls that the model got wrong (an input that the tool's schema refuses, a tool that is not there, a name that cannot
- * be a tool's) are not opened, and told of in `refused`. Those that the AI SDK calls invalid, or that the provider has executed, are left out: they have
- * been answered.
+ * be a tool's) are not opened, and told of in `refused`. Those that the AI SDK calls invalid, or that the provider has
+ * executed, are left out: they have been answered.
  *
  * @param toolset the one that `aiTools` was given
  * @throws BatchError when calls were refused for another reason; RUN_ENDED, KEY_REUSED for an id that an earlier call of

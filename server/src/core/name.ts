@@ -144,7 +144,7 @@ export function parseCallId(text: string): CallIdParts | undefined {
   return seq <= MAX_INT32 ? { runId, seq } : undefined;
 }
 
-/** Writes a call's id: `{run id}/{seq}`, which a call has at hand. */
+/** A call's id: `{run id}/{seq}`, which a call has at hand. It names the call inside a process too. */
 export function formatCallId(parts: CallIdParts & { readonly id?: string }): string {
   return parts.id ?? `${parts.runId}/${String(parts.seq)}`;
 }

@@ -9,7 +9,7 @@ import { loadCalls, loadRecords } from "../store/calls-read.js";
 import type { Database } from "../store/database.js";
 import type { CallRecord } from "../store/rows.js";
 import { Batcher } from "./batcher.js";
-import { callKey } from "./call-key.js";
+import { formatCallId } from "../core/name.js";
 import { CallLock } from "./call-lock.js";
 
 /** When things that an event set will happen, by the database's clock; null where nothing is set. */
@@ -68,7 +68,7 @@ export class CallWriter {
 
   /** Whether an event of the call is being applied. */
   isBusy(ref: CallRef): boolean {
-    return this.#lock.isHeld(callKey(ref));
+    return this.#lock.isHeld(formatCallId(ref));
   }
 
   /** The call as the database has it now, or undefined. */
@@ -87,7 +87,7 @@ export class CallWriter {
   async apply(ref: CallRef, given: CallEvent | Promise<CallEvent>, scope: Scope | null): Promise<Applied> {
     // It may fail before its turn has come.
     if (given instanceof Promise) given.catch(() => undefined);
-    const key = callKey(ref);
+    const key = formatCallId(ref);
     const turn = this.#lock.acquire(key);
     try {
       if (turn !== undefined) await turn;
@@ -120,7 +120,7 @@ export class CallWriter {
    * @throws TrunklineError UNAVAILABLE where the database cannot be reached.
    */
   async applyAsRead(call: Call, event: CallEvent): Promise<Applied | undefined> {
-    const key = callKey(call);
+    const key = formatCallId(call);
     const turn = this.#lock.acquire(key);
     try {
       if (turn !== undefined) await turn;
@@ -167,7 +167,7 @@ export class CallWriter {
 
 /** The error for a call that is missing, or somebody else's: the two look the same (I7). */
 export function notFound(ref: Pick<CallRef, "runId" | "seq">): TrunklineError {
-  return new TrunklineError("NOT_FOUND", `there is no call ${callKey(ref)}`);
+  return new TrunklineError("NOT_FOUND", `there is no call ${formatCallId(ref)}`);
 }
 
 /** Whether a scope reaches the call. */

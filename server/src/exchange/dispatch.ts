@@ -1,4 +1,3 @@
-import type { CallFacts } from "../core/call.js";
 import {
   claimQueued,
   whichAreFilled,
@@ -10,11 +9,8 @@ import type { Database } from "../store/database.js";
 import { randomId } from "./random-id.js";
 import type { Session } from "./session.js";
 import type { ToolQueue } from "./tool-queue.js";
-import { ToolQueues } from "./tool-queues.js";
+import { ToolQueues, type QueuedCall } from "./tool-queues.js";
 import { Turns } from "./turns.js";
-
-/** What tells who may take a call. */
-type DispatchedCall = Pick<CallFacts, "projectId" | "namespace" | "runId" | "tool">;
 
 /** A session that was chosen for a call, with one credit taken. */
 export interface Assignment {
@@ -121,7 +117,7 @@ export class Dispatch {
   }
 
   /** Takes a session with room for a new call, if nothing is known to wait in the session's queue for room. */
-  assign(call: DispatchedCall, toolset: string | null): Assignment | null {
+  assign(call: QueuedCall, toolset: string | null): Assignment | null {
     if (this.#holds > 0) return null;
     for (const queue of this.#queues.of(call)) {
       if (!queue.takes(toolset)) continue;
@@ -153,7 +149,7 @@ export class Dispatch {
   }
 
   /** Whether a session with a stream serves the tool for this end user, run and toolset. */
-  isServed(call: DispatchedCall, toolset: string | null): boolean {
+  isServed(call: QueuedCall, toolset: string | null): boolean {
     return this.#queues.of(call).some((queue) => queue.served.size > 0 && queue.takes(toolset));
   }
 
@@ -161,7 +157,7 @@ export class Dispatch {
    * A call was queued here, of a run with this toolset; undefined: it is not known. Whether a session here has room for
    * it, for certain; if it turns out that none takes it, the other nodes are told later.
    */
-  queued(call: DispatchedCall, toolset: string | null | undefined): boolean {
+  queued(call: QueuedCall, toolset: string | null | undefined): boolean {
     let hasRoom = false;
     for (const queue of this.#queues.of(call)) {
       if (toolset !== undefined && !queue.takes(toolset)) continue;

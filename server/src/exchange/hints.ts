@@ -2,7 +2,7 @@ import type { Call } from "../core/call.js";
 import type { Database } from "../store/database.js";
 import { sendHint, type Hint } from "../store/notify.js";
 import { aliveNodes } from "../store/sessions.js";
-import { callKey } from "./call-key.js";
+import { formatCallId } from "../core/name.js";
 
 /** What the hints are given. */
 export interface HintsOptions {
@@ -52,7 +52,7 @@ export class Hints {
   /** A call has ended. */
   ended(call: Pick<Call, "runId" | "seq">): void {
     if (!this.othersAlive) return;
-    this.#ended.add(callKey(call));
+    this.#ended.add(formatCallId(call));
     this.#wake();
   }
 

@@ -8,7 +8,7 @@ import { insertCalls, type InsertOutcome, type NewCallRow } from "../store/calls
 import type { Database } from "../store/database.js";
 import type { CallRecord, Instant } from "../store/rows.js";
 import { Batcher } from "./batcher.js";
-import { callKey } from "./call-key.js";
+import { formatCallId } from "../core/name.js";
 import type { Assignment, Dispatch } from "./dispatch.js";
 import { differing, keyReused } from "./key-reused.js";
 import { randomId } from "./random-id.js";
@@ -174,7 +174,7 @@ export class Opener {
     }
     const differences = differencesOf(record, row);
     if (differences.length > 0) {
-      const id = callKey(record.call);
+      const id = formatCallId(record.call);
       throw keyReused(row.call.key, `call ${id}`, differences, { call_id: id });
     }
     this.#putBack(opening);
@@ -219,7 +219,7 @@ function toRow(request: OpenRequest, key: string, seq: number, assignment: Assig
     projectId: run.record.projectId,
     runId: run.record.id,
     seq,
-    id: `${run.record.id}/${seq}`,
+    id: formatCallId({ runId: run.record.id, seq }),
     key,
     turn: request.turn,
     namespace: run.record.namespace,

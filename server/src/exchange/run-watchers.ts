@@ -4,7 +4,7 @@ import type { Database } from "../store/database.js";
 import type { CallRecord } from "../store/rows.js";
 import { loadRuns, type RunRecord, type RunRef } from "../store/runs.js";
 import { LAST_SEQ, loadSmallRecords, lookAtRuns, type ReadMark, type SeenRun } from "../store/run-watch.js";
-import { callKey } from "./call-key.js";
+import { formatCallId } from "../core/name.js";
 import { SharedReads } from "./shared-reads.js";
 
 /** How a watched run stands as a whole. */
@@ -63,7 +63,7 @@ export class RunWatchers {
   constructor(db: Database, onError: (error: unknown) => void) {
     this.#db = db;
     this.#onError = onError;
-    const ofCalls = { keyOf: callKey, laneOf: ({ runId }: CallRef) => runId };
+    const ofCalls = { keyOf: formatCallId, laneOf: ({ runId }: CallRef) => runId };
     this.#small = new SharedReads({
       read: (refs) => loadSmallRecords(db, refs),
       maxItems: SMALL_READS,

@@ -4,7 +4,7 @@ import { isSameScope, type Scope } from "../core/scope.js";
 import { claimVerdict } from "../core/answering.js";
 import type { Database } from "../store/database.js";
 import type { Heard, SignOfLife } from "../store/sessions.js";
-import { callKey } from "./call-key.js";
+import { formatCallId } from "../core/name.js";
 import { isWithin, type Applied } from "./call-writer.js";
 import type { Delivery, WorkSink } from "./delivery.js";
 import type { Assignment, Dispatch } from "./dispatch.js";
@@ -55,7 +55,7 @@ export class Sessions {
 
   /** The call as this node knows it, if one of its sessions holds it. */
   recall(ref: Pick<CallRef, "runId" | "seq">): ClaimedCall | undefined {
-    return this.#held.get(callKey(ref))?.claim.call;
+    return this.#held.get(formatCallId(ref))?.claim.call;
   }
 
   /**
@@ -192,7 +192,7 @@ export class Sessions {
 
   /** Counts a claim as held by a session of this node. */
   #hold(session: Session, call: ClaimedCall, known: boolean): void {
-    const key = callKey(call);
+    const key = formatCallId(call);
     const older = this.#held.get(key);
     // What another node did to the call since went unnoticed here: its earlier claim is not held any more.
     if (older !== undefined && older.claim.id !== call.claim.id) this.drop(older.claim, "lease_lost");
@@ -224,7 +224,7 @@ export class Sessions {
 
   /** A held call was changed: keeps its claim in step, or drops it and tells its worker why. */
   changed(next: Call, revoked: RevokeCause | null): void {
-    const held = this.#held.get(callKey(next))?.claim;
+    const held = this.#held.get(formatCallId(next))?.claim;
     // The next claim may have been made, and delivered, before the change that queued the call is told of.
     if (held === undefined || next.version < held.call.version) return;
     if (next.state === "claimed" && next.claim.id === held.id) held.call = next;
@@ -233,7 +233,7 @@ export class Sessions {
 
   /** The claim is no longer held here; with a cause, its worker is told. */
   drop(claim: HeldClaim, revoked: RevokeCause | null): void {
-    const key = callKey(claim.call);
+    const key = formatCallId(claim.call);
     const held = this.#held.get(key);
     if (held?.claim !== claim) return;
     this.#held.delete(key);
@@ -245,7 +245,7 @@ export class Sessions {
 
   /** Drops the claim of a call, if it is this one that is held; nobody is told. */
   #dropClaim(ref: Pick<CallRef, "runId" | "seq">, claimId: string): void {
-    const held = this.#held.get(callKey(ref))?.claim;
+    const held = this.#held.get(formatCallId(ref))?.claim;
     if (held?.id === claimId) this.drop(held, null);
   }
 

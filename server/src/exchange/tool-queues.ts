@@ -2,7 +2,7 @@ import type { Owner } from "../core/scope.js";
 import type { Session } from "./session.js";
 import { ToolQueue } from "./tool-queue.js";
 
-/** What tells in which queues a call is. */
+/** What tells in which queues a call is, and who may take it. */
 export type QueuedCall = Owner & { readonly tool: string };
 
 /** Of sessions that are bound to nobody. */

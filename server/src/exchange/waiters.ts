@@ -2,7 +2,7 @@ import { isEnded, type Call, type CallRef } from "../core/call.js";
 import type { Scope } from "../core/scope.js";
 import type { Database } from "../store/database.js";
 import type { CallRecord } from "../store/rows.js";
-import { callKey } from "./call-key.js";
+import { formatCallId } from "../core/name.js";
 import { isWithin } from "./call-writer.js";
 import type { Outcome } from "./delivery.js";
 import { lookAtCalls } from "./outcomes.js";
@@ -50,7 +50,7 @@ export class Waiters {
   /** Registers for a call; one that has ended already, or is out of the scope, is never told of. */
   add(ref: CallRef, waiter: Waiter, scope: Scope): void {
     const call = { runId: ref.runId, seq: ref.seq };
-    const key = callKey(ref);
+    const key = formatCallId(ref);
     const waited = this.#calls.get(key);
     if (waited === undefined) this.#calls.set(key, { call, waiters: [{ waiter, scope }] });
     else waited.waiters = [...without(waited.waiters, waiter), { waiter, scope }];
@@ -72,11 +72,11 @@ export class Waiters {
   }
 
   #isWaiting(ref: CallRef, waiter: Waiter): boolean {
-    return this.#calls.get(callKey(ref))?.waiters.some((each) => each.waiter === waiter) === true;
+    return this.#calls.get(formatCallId(ref))?.waiters.some((each) => each.waiter === waiter) === true;
   }
 
   remove(ref: CallRef, waiter: Waiter): void {
-    const key = callKey(ref);
+    const key = formatCallId(ref);
     const waited = this.#calls.get(key);
     if (waited === undefined) return;
     waited.waiters = without(waited.waiters, waiter);
@@ -99,7 +99,7 @@ export class Waiters {
   moved(call: Call, outcome: Outcome | null): void {
     if (call.turn !== null && this.#turns.size > 0) this.#pokeTurn(call.runId, call.turn);
     if (outcome === null) return;
-    const key = callKey(call);
+    const key = formatCallId(call);
     const waited = this.#calls.get(key);
     if (waited === undefined) return;
     this.#calls.delete(key);

@@ -16,7 +16,7 @@ import { LIMITS } from "../core/limits.js";
 import type { Caller } from "../core/caller.js";
 import type { Scope } from "../core/scope.js";
 import { noDatabase } from "../exchange/availability.js";
-import { callKey } from "../exchange/call-key.js";
+import { formatCallId } from "../core/name.js";
 import type { Outcome } from "../exchange/delivery.js";
 import { endRun } from "../exchange/run-end.js";
 import { lookAtCalls } from "../exchange/outcomes.js";
@@ -119,7 +119,7 @@ export class DriveStream implements Waiter, EndableStream {
   }
 
   outcome(outcome: Outcome): void {
-    this.#waiting.delete(callKey(outcome.call));
+    this.#waiting.delete(formatCallId(outcome.call));
     if (this.#writer.pendingBytes > UNREAD_BYTES) this.#unread.push(bare(outcome.call));
     else this.#send(outcome);
     this.#endWhenDone();
@@ -301,11 +301,11 @@ export class DriveStream implements Waiter, EndableStream {
 
   async #watchRefs(refs: readonly CallRef[]): Promise<void> {
     if (this.#left) return;
-    for (const ref of refs) this.#waiting.set(callKey(ref), ref);
+    for (const ref of refs) this.#waiting.set(formatCallId(ref), ref);
     const found = await this.#deps.exchange.waiters.watch(refs, this, this.#scope);
     for (const ref of refs) {
       if (found.has(ref)) continue;
-      const callId = callKey(ref);
+      const callId = formatCallId(ref);
       this.#waiting.delete(callId);
       this.#unwatched(callId, new TrunklineError("NOT_FOUND", `there is no call ${callId}`));
     }
@@ -321,7 +321,7 @@ export class DriveStream implements Waiter, EndableStream {
   /** Waits for a call that was just stored. */
   #wait(ref: CallRef): void {
     if (this.#left) return;
-    this.#waiting.set(callKey(ref), ref);
+    this.#waiting.set(formatCallId(ref), ref);
     this.#deps.exchange.waiters.add(ref, this, this.#scope);
   }
 

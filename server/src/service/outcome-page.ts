@@ -1,7 +1,7 @@
 import type { Outcome as WireOutcome } from "@trunkline/proto/model";
 import type { CallRef } from "../core/call.js";
 import { byteLength } from "../core/json-text.js";
-import { callKey } from "../exchange/call-key.js";
+import { formatCallId } from "../core/name.js";
 import type { Outcome } from "../exchange/delivery.js";
 import { outcomeOf } from "../exchange/waiters.js";
 import { loadRecords } from "../store/calls-read.js";
@@ -59,12 +59,12 @@ async function readChunk(
   refs: readonly CallRef[],
   told: ReadonlyMap<string, Outcome>,
 ): Promise<Outcome[]> {
-  const unread = refs.filter((ref) => !told.has(callKey(ref)));
+  const unread = refs.filter((ref) => !told.has(formatCallId(ref)));
   const records = unread.length === 0 ? [] : await loadRecords(db, unread, { payloads: true });
   const read = new Map<string, Outcome>();
   for (const record of records) {
     const outcome = record === null ? undefined : outcomeOf(record);
-    if (outcome !== undefined) read.set(callKey(outcome.call), outcome);
+    if (outcome !== undefined) read.set(formatCallId(outcome.call), outcome);
   }
-  return refs.flatMap((ref) => told.get(callKey(ref)) ?? read.get(callKey(ref)) ?? []);
+  return refs.flatMap((ref) => told.get(formatCallId(ref)) ?? read.get(formatCallId(ref)) ?? []);
 }

@@ -5,7 +5,6 @@ import { LIMITS } from "../core/limits.js";
 import { formatCallId, isUuid } from "../core/name.js";
 import type { Caller } from "../core/caller.js";
 import type { Scope } from "../core/scope.js";
-import { callKey } from "../exchange/call-key.js";
 import { isWithin, notFound } from "../exchange/call-writer.js";
 import type { Outcome } from "../exchange/delivery.js";
 import { loadRecords, readTurn } from "../store/calls-read.js";
@@ -72,7 +71,7 @@ async function namedCalls(deps: ServiceDeps, scope: Scope, { calls }: WaitCallsR
     if (ref.runId !== firstRun) {
       throw invalidField(`calls[${String(index)}]`, formatCallId(ref), "are calls of one run");
     }
-    refs.set(callKey(ref), ref);
+    refs.set(formatCallId(ref), ref);
   });
   return [...refs.values()].sort((a, b) => a.seq - b.seq);
 }
@@ -95,7 +94,7 @@ class CallsWait {
     this.#scope = scope;
     this.#refs = refs;
     this.#wait = wait;
-    this.#pending = new Map(refs.map((ref) => [callKey(ref), ref]));
+    this.#pending = new Map(refs.map((ref) => [formatCallId(ref), ref]));
   }
 
   async run(afterSeq: number): Promise<WaitCallsResponse> {
@@ -113,7 +112,7 @@ class CallsWait {
   }
 
   outcome(outcome: Outcome): void {
-    const key = callKey(outcome.call);
+    const key = formatCallId(outcome.call);
     this.#pending.delete(key);
     this.#toldBytes += outcomeBytes(toOutcomeMessage(outcome));
     if (this.#toldBytes <= PAGE_PAYLOAD_BYTES) this.#told.set(key, outcome);
@@ -128,15 +127,15 @@ class CallsWait {
     refs.forEach((ref, index) => {
       const call = records[index]?.call;
       if (call === undefined || !isWithin(call, this.#scope)) throw notFound(ref);
-      if (isEnded(call)) this.#pending.delete(callKey(ref));
-      else this.#looked.set(callKey(ref), call);
+      if (isEnded(call)) this.#pending.delete(formatCallId(ref));
+      else this.#looked.set(formatCallId(ref), call);
     });
   }
 
   async #respond(afterSeq: number): Promise<WaitCallsResponse> {
     const pending = new Set(this.#pending.keys());
     const open = [...this.#looked].filter(([key]) => pending.has(key)).map(([, call]) => call);
-    const ended = this.#refs.filter((ref) => !pending.has(callKey(ref)) && ref.seq > afterSeq);
+    const ended = this.#refs.filter((ref) => !pending.has(formatCallId(ref)) && ref.seq > afterSeq);
     const { outcomes, more } = await readOutcomes(this.#deps.exchange.db, ended, this.#told);
     return toResponse(open, outcomes, more);
   }

@@ -10,9 +10,8 @@ import {
 import { TrunklineError } from "../core/error.js";
 import type { RevokeCause } from "../core/event.js";
 import { LIMITS } from "../core/limits.js";
-import { checkName, checkToolName, parseCallId } from "../core/name.js";
+import { formatCallId, checkName, checkToolName, parseCallId } from "../core/name.js";
 import type { Scope } from "../core/scope.js";
-import { callKey } from "../exchange/call-key.js";
 import type { Delivery } from "../exchange/delivery.js";
 import type { Exchange } from "../exchange/exchange.js";
 import type { HelloRequest, NamedClaim, NamedVerdict } from "../exchange/hello.js";
@@ -44,7 +43,7 @@ export function toClaim({ call, inputJson, labels, traceparent, timeLeftMs }: De
   const claim: Claim = {
     $typeName: "trunkline.v1.Claim",
     claimId: call.claim.id,
-    callId: callKey(call),
+    callId: formatCallId(call),
     attempt: call.attempt,
     tool: call.tool,
     inputJson,

@@ -6,7 +6,7 @@ import type { CallEvent, Verdict } from "../core/event.js";
 import { checkJsonText } from "../core/json-text.js";
 import { LIMITS } from "../core/limits.js";
 import type { Scope } from "../core/scope.js";
-import { callKey } from "../exchange/call-key.js";
+import { formatCallId } from "../core/name.js";
 import type { Applied } from "../exchange/call-writer.js";
 import { loadRecords } from "../store/calls-read.js";
 import type { Instant } from "../store/rows.js";
@@ -141,7 +141,7 @@ export async function applyDeferral(
   const cutToRun = runExpiresAt !== null && (expiresAt === null || runExpiresAt < expiresAt);
   const ends = cutToRun ? runExpiresAt : expiresAt;
   const deferred = create(DeferredSchema, {
-    token: deferral.secret === "" ? `${callKey(ref)}.${String(applied.call.attempt)}.${secret}` : "",
+    token: deferral.secret === "" ? `${formatCallId(ref)}.${String(applied.call.attempt)}.${secret}` : "",
     ...(ends === null ? {} : { expiresAt: toTimestamp(ends) }),
     cutToRun: cutToRun && expiresAt !== null,
   });

@@ -10,6 +10,7 @@ import {
 } from "../core/call.js";
 import { TrunklineError } from "../core/error.js";
 import type { Failure } from "../core/failure.js";
+import { formatCallId } from "../core/name.js";
 import { DEFAULT_POLICY, samePolicy, type Policy } from "../core/policy.js";
 
 /** Microseconds since 1970 by the database's clock: a safe integer. */
@@ -131,7 +132,7 @@ export function toCall(row: CallRow): Call {
     projectId: row.project_id,
     runId: row.run_id,
     seq: row.seq,
-    id: `${row.run_id}/${row.seq}`,
+    id: formatCallId({ runId: row.run_id, seq: row.seq }),
     key: row.key,
     turn: row.turn,
     namespace: row.namespace,
@@ -194,7 +195,10 @@ function claimOf(row: CallRow): Claim | null {
 }
 
 function damaged(row: CallRow, why: string): TrunklineError {
-  return new TrunklineError("INTERNAL", `the stored call ${row.run_id}/${row.seq} is damaged: ${why}`);
+  return new TrunklineError(
+    "INTERNAL",
+    `the stored call ${formatCallId({ runId: row.run_id, seq: row.seq })} is damaged: ${why}`,
+  );
 }
 
 /** A policy as it is stored: null for the default one, which most calls have. */

@@ -1,8 +1,6 @@
+import { HEARTBEAT_INTERVAL } from "../config.js";
 import { parseDuration } from "../core/duration.js";
 import { TrunklineError } from "../core/error.js";
-
-/** As `serve --heartbeat-interval` has it. */
-const HEARTBEAT_MS = { least: 10, most: 20_000 };
 
 /**
  * Refuses fields that do not exist: a misspelt option must not be silently none.
@@ -28,14 +26,15 @@ export function durationMs(given: unknown, field: string): number {
 }
 
 /**
- * How often workers send heartbeats, in milliseconds.
+ * How often workers send heartbeats, in milliseconds, as `serve --heartbeat-interval` has it.
  *
  * @throws TrunklineError INVALID_FIELD
  */
 export function heartbeatMs(given: unknown): number {
   const ms = durationMs(given, "heartbeatInterval");
-  if (ms >= HEARTBEAT_MS.least && ms <= HEARTBEAT_MS.most) return ms;
-  throw refuse("heartbeatInterval", JSON.stringify(given), "allowed are 10ms to 20s");
+  const { leastMs, mostMs, allowed } = HEARTBEAT_INTERVAL;
+  if (ms >= leastMs && ms <= mostMs) return ms;
+  throw refuse("heartbeatInterval", JSON.stringify(given), allowed);
 }
 
 function refuse(field: string, seen: string, allowed: string): TrunklineError {

@@ -300,10 +300,8 @@ describe.each(["stream", "poll"] as const)("a run that a page watches by %s", (t
   });
 });
 
-test("a page that polls has one stream open at a time, however many runs it watches (S12)", async () => {
-  const alice = newUser();
-  const page = await pageOf(alice);
-  const runs = await Promise.all(Array.from({ length: 4 }, () => newRun(alice)));
+/** How many requests are under way, each time that one is sent. */
+function countOpen() {
   const sent: AbortSignal[] = [];
   const open: number[] = [];
   const { fetch: send } = globalThis;
@@ -312,6 +310,14 @@ test("a page that polls has one stream open at a time, however many runs it watc
     open.push(sent.filter(({ aborted }) => !aborted).length);
     return send(input, init);
   });
+  return { sent, open, fetched };
+}
+
+test("a page that polls has one stream open at a time, however many runs it watches (S12)", async () => {
+  const alice = newUser();
+  const page = await pageOf(alice);
+  const runs = await Promise.all(Array.from({ length: 4 }, () => newRun(alice)));
+  const { open, fetched } = countOpen();
   const abort = new AbortController();
   const { signal } = abort;
   const followers = runs.map((run) => new Follower(page.watchRun(run.id, { signal })));
@@ -342,14 +348,7 @@ test("a page that polls has one stream open, also when one that waited for it is
   const page = await pageOf(alice);
   const runs = await Promise.all(Array.from({ length: 3 }, () => newRun(alice)));
   const leavings = runs.map(() => new AbortController());
-  const sent: AbortSignal[] = [];
-  const open: number[] = [];
-  const { fetch: send } = globalThis;
-  const fetched = vi.spyOn(globalThis, "fetch").mockImplementation((input, init) => {
-    sent.push(init!.signal!);
-    open.push(sent.filter(({ aborted }) => !aborted).length);
-    return send(input, init);
-  });
+  const { sent, open, fetched } = countOpen();
   const [first, second, third] = runs.map(
     (run, index) => new Follower(page.watchRun(run.id, { signal: leavings[index]!.signal })),
   );
