@@ -66,6 +66,39 @@ describe("a request that has its answer", () => {
     expect(sent).toBeLessThan(32 * MIB);
   });
 
+  test.each([
+    ["more than is taken", 8 * MIB, ""],
+    ["not all of a connection that is not kept", MIB, "Connection: close\r\n"],
+  ])("can be read over HTTP/1.1 by a client that sends first (%s)", async (_, bytes, extra) => {
+    const socket = connect();
+    socket.on("error", () => undefined);
+    // Nothing is read yet, as by a client that is busy with sending.
+    socket.pause();
+    const length = `Content-Length: ${String(64 * MIB)}\r\n`;
+    socket.write(`POST /nowhere HTTP/1.1\r\nHost: localhost\r\n${extra}${length}\r\n`);
+    let taken = 0;
+    const more = (): void => {
+      if (taken >= bytes || socket.destroyed) return;
+      socket.write(Buffer.alloc(0x4000), () => {
+        taken += 0x4000;
+        setImmediate(more);
+      });
+    };
+    more();
+    let before = -1;
+    await until("nothing more is taken", () => {
+      const isStill = taken === before;
+      before = taken;
+      return isStill;
+    });
+    expect(taken).toBeGreaterThanOrEqual(MIB);
+    expect(socket.errored).toBeNull();
+    let received = "";
+    socket.on("data", (chunk: Buffer) => (received += chunk.toString("latin1"))).resume();
+    await within("the end of the connection", new Promise((resolve) => socket.once("close", resolve)));
+    expect(received).toContain("HTTP/1.1 404");
+  });
+
   test("does not drip for ever over HTTP/1.1", async () => {
     const socket = connect();
     socket.on("error", () => undefined);
@@ -90,6 +123,21 @@ describe("a request that has its answer", () => {
       await text(response);
     }
     expect(ports.size).toBe(1);
+  });
+
+  test("says that its connection serves no other one when it announces more than is taken", async () => {
+    const agent = new http.Agent({ keepAlive: true });
+    onTestFinished(() => agent.destroy());
+    const connectionOf = async (bytes: number): Promise<string | undefined> => {
+      const request = http.request(`${serving.node.url}/nowhere`, { method: "POST", agent });
+      request.on("error", () => undefined);
+      request.end(Buffer.alloc(bytes));
+      const [response] = (await once(request, "response")) as [http.IncomingMessage];
+      await text(response);
+      return response.headers.connection;
+    };
+    expect(await connectionOf(4 * MIB)).toBe("keep-alive");
+    expect(await connectionOf(4 * MIB + 1)).toBe("close");
   });
 
   test.each(["/nowhere", rpc("CallService/OpenCalls"), rpc("WorkerService/Work")])(

@@ -15,12 +15,14 @@ const LINGER_MS = 1_000;
 /**
  * Bounds what a client still sends of a request that has its answer. In HTTP/2 its stream is closed. In HTTP/1.1 the
  * rest is read and dropped, since a connection that is closed before may take the answer with it; one that goes on for
- * too long, by its bytes or by `restMs`, is cut.
+ * too long, by its bytes or by `restMs`, is no longer read and then cut.
  */
 export function boundRest(request: Request, response: Response, restMs: number): void {
   if ("stream" in response) {
     closeAfterAnswer(request, response.stream);
   } else {
+    // Its rest will not be read to the end: nothing may follow on the connection, and the client has to know.
+    if (Number(request.headers["content-length"]) > REST_BYTES) response.shouldKeepAlive = false;
     // Before Node's own listener, which would read on without end.
     response.prependListener("finish", () => {
       if (request instanceof IncomingMessage && !request.complete) dropRest(request, restMs);
@@ -69,11 +71,23 @@ function dropRest(request: IncomingMessage, restMs: number): void {
   const cut = (): void => {
     socket.destroy();
   };
-  const late = setTimeout(cut, restMs);
+  let late = setTimeout(cut, restMs);
+  const destroySoon = socket.destroySoon.bind(socket);
+  // Node destroys a connection that is not kept right after its answer: until the rest is read only this half ends.
+  socket.destroySoon = () => socket.end();
   // A request that somebody has read of is not taken over by Node.
   request.read(0);
-  dropUpTo(REST_BYTES, request, cut);
-  request.once("close", () => clearTimeout(late));
+  dropUpTo(REST_BYTES, request, () => {
+    // The sender stops when nothing is read, and comes to read its answer. A cut at once would take that along.
+    request.removeAllListeners("data").pause();
+    clearTimeout(late);
+    late = setTimeout(cut, LINGER_MS);
+  });
+  request.once("close", () => {
+    clearTimeout(late);
+    socket.destroySoon = destroySoon;
+    if (socket.writableEnded) destroySoon();
+  });
 }
 
 function dropUpTo(bytes: number, body: Readable, tooMuch: () => void): void {
