@@ -69,7 +69,7 @@ describe("Batcher", () => {
       sizeOf: () => 1,
       maxItems: 1,
       maxInFlight: 3,
-      yieldsAbove: 2,
+      crowd: { above: 2, maxItems: 1 },
     });
     const all = [1, 2, 3, 4, 5].map((item) => batcher.push(item));
     for (const [index, expected] of [[1], [1, 2], [1, 2, 3, 4, 5]].entries()) {
@@ -80,6 +80,22 @@ describe("Batcher", () => {
     }
     for (const { go } of gates) go();
     await Promise.all(all);
+  });
+
+  test("a crowd's batches have a size of their own", async () => {
+    const batches: number[][] = [];
+    const batcher = new Batcher<number, number>({
+      write: async (items) => {
+        batches.push([...items]);
+        return items;
+      },
+      sizeOf: () => 1,
+      maxItems: 1,
+      maxInFlight: 1,
+      crowd: { above: 2, maxItems: 3 },
+    });
+    await Promise.all([1, 2, 3, 4, 5, 6, 7, 8].map((item) => batcher.push(item)));
+    expect(batches).toEqual([[1, 2, 3], [4, 5, 6], [7], [8]]);
   });
 
   test("a batch is cut at its number of items and at its bytes, unless one item is larger", async () => {

@@ -22,10 +22,10 @@ export interface BatcherOptions<Item, Result> {
   /** Batches being written at once. Default 3: while they are written, the next gathers. */
   readonly maxInFlight?: number;
   /**
-   * While more items wait than this, one batch is written at a time: what others write beside it, which finishes what
-   * these begin, comes first. Default: no bound.
+   * While more items wait than `above`, one batch of at most `maxItems` is written at a time: what others write beside
+   * it, which finishes what these begin, comes first. Default: never.
    */
-  readonly yieldsAbove?: number;
+  readonly crowd?: { readonly above: number; readonly maxItems: number };
   /** How long a batch whose outcome is unknown is sent again before it is given up. Default 10 s. */
   readonly resendMs?: number;
   /** Items that may wait for a batch; more are refused as OVERLOADED. Default: no bound. */
@@ -73,7 +73,7 @@ export class Batcher<Item, Result> {
       maxItems: DEFAULT_MAX_ITEMS,
       maxBytes: DEFAULT_MAX_BYTES,
       maxInFlight: DEFAULT_IN_FLIGHT,
-      yieldsAbove: Infinity,
+      crowd: { above: Infinity, maxItems: DEFAULT_MAX_ITEMS },
       resendMs: DEFAULT_RESEND_MS,
       maxWaiting: Infinity,
       maxWaitingBytes: Infinity,
@@ -136,12 +136,17 @@ export class Batcher<Item, Result> {
     }
   }
 
+  get #isCrowded(): boolean {
+    return this.#waiting > this.#options.crowd.above;
+  }
+
   #mostInFlight(): number {
-    return this.#waiting > this.#options.yieldsAbove ? 1 : this.#options.maxInFlight;
+    return this.#isCrowded ? 1 : this.#options.maxInFlight;
   }
 
   #take(): Waiting<Item, Result>[] {
-    const { maxItems, maxBytes, laneOf } = this.#options;
+    const { maxBytes, laneOf } = this.#options;
+    const { maxItems } = this.#isCrowded ? this.#options.crowd : this.#options;
     const pushed = this.#pushed;
     this.#pushed = [];
     if (this.#lanes.isEmpty && this.#waiting <= maxItems && this.#waitingFill <= maxBytes) {

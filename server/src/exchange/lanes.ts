@@ -31,12 +31,15 @@ export class Lanes<Item> {
     const taken: Item[] = [];
     // A lane that is put back is come by again, behind the others.
     for (const [name, lane] of this.#lanes) {
-      const { item, next } = lane.first;
-      if (!fits(item)) break;
-      taken.push(item);
-      this.#lanes.delete(name);
-      if (next === undefined) continue;
-      lane.first = next;
+      // One that is alone has every turn.
+      do {
+        const { item, next } = lane.first;
+        if (!fits(item)) return taken;
+        taken.push(item);
+        if (next === undefined) this.#lanes.delete(name);
+        else lane.first = next;
+      } while (this.#lanes.size === 1 && this.#lanes.has(name));
+      if (!this.#lanes.delete(name)) continue;
       this.#lanes.set(name, lane);
     }
     return taken;

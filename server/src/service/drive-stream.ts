@@ -8,8 +8,6 @@ import {
   type NewCall,
   type NewRun,
 } from "@trunkline/proto/call";
-import type { Outcome as WireOutcome } from "@trunkline/proto/model";
-import type { Run } from "@trunkline/proto/run";
 import { isEnded, type Call, type CallRef } from "../core/call.js";
 import { TrunklineError } from "../core/error.js";
 import { LIMITS } from "../core/limits.js";
@@ -25,6 +23,7 @@ import { toDuration, toOutcomeMessage, toRunMessage } from "./convert.js";
 import type { ServiceDeps } from "./deps.js";
 import { checkRunSpec, parseCallRefId } from "./door.js";
 import { asError, isFault, toProblem } from "./error-map.js";
+import { PROBLEM_BYTES, REPLY_BYTES, sizeOfOutcome, sizeOfRun } from "./frame-sizes.js";
 import { FrameWriter } from "./frame-writer.js";
 import { shuttingDown, type EndableStream } from "./open-streams.js";
 import { openCall, type OpenedCall } from "./open-call.js";
@@ -32,9 +31,6 @@ import { goawayMessage, LEAVE_MS, StreamAge } from "./stream-age.js";
 import { isUnreadable, onClientGone } from "./stream-end.js";
 import { Watchdog } from "./watchdog.js";
 
-/** Roughly what a small reply takes on the wire. */
-const REPLY_BYTES = 96;
-const PROBLEM_BYTES = 256;
 /** What may wait for a reader before its outcomes are kept as ids alone. */
 const UNREAD_BYTES = 4 * 1024 * 1024;
 /** Outcomes that are read again for a slow reader at once. */
@@ -210,19 +206,24 @@ export class DriveStream implements Waiter, EndableStream {
     });
   }
 
-  #open({ request, runId, call }: NewCall): void {
-    const bytes = REPLY_BYTES + (call?.inputJson.length ?? 0);
+  #open(call: NewCall): void {
     const place = this.#opens++;
-    const opening = this.#carryOut(request, bytes, async () => {
-      try {
-        const opened = await openCall(this.#deps, this.#caller, runId, call, "call");
-        const watching = this.#opened(request, opened);
-        if (watching !== undefined) await watching;
-      } finally {
-        this.#opening.delete(place);
-      }
-    });
-    this.#opening.set(place, opening);
+    this.#opening.set(place, this.#carryOutOpen(call, place));
+  }
+
+  /** As {@link #carryOut}, without its work as a function of its own: it is what most calls of a stream are for. */
+  async #carryOutOpen({ request, runId, call }: NewCall, place: number): Promise<void> {
+    const bytes = REPLY_BYTES + (call?.inputJson.length ?? 0);
+    this.#begin(bytes);
+    try {
+      const opened = await openCall(this.#deps, this.#caller, runId, call, "call");
+      const watching = this.#opened(request, opened);
+      if (watching !== undefined) await watching;
+    } catch (error) {
+      this.#refuse(request, error);
+    }
+    this.#opening.delete(place);
+    this.#finish(bytes);
   }
 
   /** Says that a call is open; one that something can have happened to already is looked at. */
@@ -263,17 +264,29 @@ export class DriveStream implements Waiter, EndableStream {
 
   /** Carries out one request; what is wrong with it is told under its number (I11). */
   async #carryOut(request: number, bytes: number, work: () => Promise<void>): Promise<void> {
-    this.#requests++;
-    this.#bytes += bytes;
+    this.#begin(bytes);
     try {
       await work();
     } catch (error) {
-      if (isFault(error)) this.#deps.onError(error);
-      const problem = toProblem(error);
-      this.#writer.add(PROBLEM_BYTES, ({ refused }) =>
-        refused.push({ $typeName: "trunkline.v1.Refused", request, problem }),
-      );
+      this.#refuse(request, error);
     }
+    this.#finish(bytes);
+  }
+
+  #begin(bytes: number): void {
+    this.#requests++;
+    this.#bytes += bytes;
+  }
+
+  #refuse(request: number, error: unknown): void {
+    if (isFault(error)) this.#deps.onError(error);
+    const problem = toProblem(error);
+    this.#writer.add(PROBLEM_BYTES, ({ refused }) =>
+      refused.push({ $typeName: "trunkline.v1.Refused", request, problem }),
+    );
+  }
+
+  #finish(bytes: number): void {
     this.#requests--;
     this.#bytes -= bytes;
     this.#makeRoom();
@@ -382,17 +395,4 @@ export class DriveStream implements Waiter, EndableStream {
 /** A call's name alone: what is kept for long. */
 function bare({ projectId, runId, seq, id }: Call): CallRef {
   return { projectId, runId, seq, id };
-}
-
-/** What an outcome takes of a frame, roughly. */
-function sizeOfOutcome({ resultJson, failure, key }: WireOutcome): number {
-  const failed = failure === undefined ? 0 : failure.message.length + failure.dataJson.length;
-  return REPLY_BYTES + key.length + resultJson.length + failed;
-}
-
-/** What a run takes of a frame, roughly. */
-function sizeOfRun({ labels }: Run): number {
-  let bytes = PROBLEM_BYTES;
-  for (const [name, value] of Object.entries(labels)) bytes += name.length + value.length;
-  return bytes;
 }

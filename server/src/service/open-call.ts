@@ -93,12 +93,24 @@ async function openIn(
     field,
   );
   // Both are under way before either is waited for: the order of opens is the order of asking.
-  const asked = request.executor === "client" || deps.seenTools.isSeen(run.record, request.tool);
-  let seen = typeof asked === "boolean" ? asked : undefined;
-  if (typeof asked !== "boolean") void asked.then((answer) => (seen = answer));
-  const outcome = await (deps.quotas === null
-    ? exchange.open(request)
-    : openWithin(deps.quotas, exchange, caller, request));
+  const seen = request.executor === "client" || deps.seenTools.isSeen(run.record, request.tool);
+  const opening =
+    deps.quotas === null ? exchange.open(request) : openWithin(deps.quotas, exchange, caller, request);
+  if (typeof seen !== "boolean") return openedLater(exchange, run, opening, seen);
+  const outcome = await opening;
+  return { outcome, opened: toOpened(outcome, run, seen) };
+}
+
+/** What was opened, where it is to be read first whether there is a worker for it. */
+async function openedLater(
+  exchange: ServiceDeps["exchange"],
+  run: KnownRun,
+  opening: Promise<OpenOutcome>,
+  asked: Promise<boolean>,
+): Promise<OpenedCall> {
+  let seen: boolean | undefined;
+  void asked.then((answer) => (seen = answer));
+  const outcome = await opening;
   if (seen !== undefined) return { outcome, opened: toOpened(outcome, run, seen) };
   const opened = toOpened(outcome, run, await asked);
   return { opened, outcome: await lookAgain(exchange, outcome) };

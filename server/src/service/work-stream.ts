@@ -2,7 +2,6 @@ import { create } from "@bufbuild/protobuf";
 import {
   WorkResponseSchema,
   type Answer,
-  type Claim,
   type Deferral,
   type WorkRequest,
   type WorkResponse,
@@ -17,6 +16,7 @@ import { overloaded } from "../exchange/overload.js";
 import type { Session } from "../exchange/session.js";
 import type { ServiceDeps } from "./deps.js";
 import { asError, toTrunklineError } from "./error-map.js";
+import { ID_BYTES, PROBLEM_BYTES, sizeOfClaim, sizeOfId, sizeOfIds } from "./frame-sizes.js";
 import { FrameWriter } from "./frame-writer.js";
 import { shuttingDown, type EndableStream } from "./open-streams.js";
 import { goawayMessage, LEAVE_MS, StreamAge } from "./stream-age.js";
@@ -32,12 +32,8 @@ import {
 } from "./work-items.js";
 import { revokeReason, toClaim, toHelloRequest, toWelcome } from "./work-convert.js";
 
-/** Roughly what an id and its tags take on the wire. */
-const ID_BYTES = 32;
-/** What other things take beside what varies in them. */
-const CLAIM_BYTES = 192;
+/** What these take of a frame, roughly, beside what varies in them. */
 const WELCOME_BYTES = 128;
-const PROBLEM_BYTES = 256;
 const GOAWAY_BYTES = 64;
 /** What may wait for a worker to read before no more claims are made for it, whatever its credit. */
 const UNREAD_BYTES = 4 * 1024 * 1024;
@@ -295,7 +291,7 @@ export class WorkStream implements WorkSink, EndableStream {
       (ack) => {
         this.#unacked--;
         const rest = ack.problem === undefined ? 0 : PROBLEM_BYTES;
-        this.#reply(sizeOfIds([claimId]) + rest, ({ acks }) => acks.push(ack));
+        this.#reply(ID_BYTES + sizeOfId(claimId) + rest, ({ acks }) => acks.push(ack));
         this.#sayDrained();
         this.#endWhenAcked();
       },
@@ -356,16 +352,4 @@ export class WorkStream implements WorkSink, EndableStream {
 
 function violation(message: string): TrunklineError {
   return new TrunklineError("PROTOCOL_VIOLATION", message, { metadata: { field: "hello" } });
-}
-
-/** What ids take of a frame, roughly, those too that a worker has made up. */
-function sizeOfIds(ids: readonly string[]): number {
-  return ids.reduce((bytes, { length }) => bytes + Math.max(ID_BYTES, length), ID_BYTES);
-}
-
-/** What a claim takes of a frame, roughly. */
-function sizeOfClaim({ inputJson, tool, namespace, labels }: Claim): number {
-  let bytes = CLAIM_BYTES + inputJson.length + tool.length + namespace.length;
-  for (const [name, value] of Object.entries(labels)) bytes += ID_BYTES + name.length + value.length;
-  return bytes;
 }

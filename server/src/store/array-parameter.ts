@@ -13,12 +13,9 @@ const HEADER_FIELDS = 5;
 
 /** `integer[]` and `bigint[]`. */
 export function numberArray(values: readonly (number | null)[]): string {
-  let text = "{";
-  for (let index = 0; index < values.length; index++) {
-    if (index > 0) text += ",";
-    text += String(values[index] ?? "NULL");
-  }
-  return `${text}}`;
+  const [first] = values;
+  if (isUniform(values)) return repeated(numberElement(first), values.length);
+  return `{${values.map(numberElement).join(",")}}`;
 }
 
 /** `boolean[]`. */
@@ -28,14 +25,34 @@ export function booleanArray(values: readonly boolean[]): string {
 
 /** `text[]`, and any type whose elements are sent as text: `uuid[]`, arrays of enums. */
 export function textArray(values: readonly (string | null)[]): string {
-  let text = "{";
-  for (let index = 0; index < values.length; index++) {
-    if (index > 0) text += ",";
-    const value = values[index];
-    if (value === null || value === undefined) text += "NULL";
-    else text += `"${SPECIAL.test(value) ? value.replace(ALL_SPECIAL, "\\$&") : value}"`;
-  }
-  return `${text}}`;
+  const [first] = values;
+  if (isUniform(values)) return repeated(textElement(first), values.length);
+  // A text for each element would be more than all the rest.
+  if (values.length > 0 && values.every(isPlain)) return `{"${values.join('","')}"}`;
+  return `{${values.map(textElement).join(",")}}`;
+}
+
+function numberElement(value: number | null | undefined): number | string {
+  return value ?? "NULL";
+}
+
+function textElement(value: string | null | undefined): string {
+  if (value === null || value === undefined) return "NULL";
+  return `"${isPlain(value) ? value : value.replace(ALL_SPECIAL, "\\$&")}"`;
+}
+
+function isPlain(value: string | null | undefined): boolean {
+  return typeof value === "string" && !SPECIAL.test(value);
+}
+
+/** Whether all elements are the same one, as in most columns of most batches. */
+function isUniform(values: readonly unknown[]): boolean {
+  const [first] = values;
+  return values.length > 1 && values.every((value) => value === first);
+}
+
+function repeated(element: number | string, times: number): string {
+  return `{${`${element},`.repeat(times - 1)}${element}}`;
 }
 
 /** `json[]`. */
