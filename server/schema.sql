@@ -138,7 +138,6 @@ END),
   CONSTRAINT calls_ended CHECK (((state = ANY (ARRAY['succeeded'::call_state, 'failed'::call_state, 'canceled'::call_state])) = (ended_at IS NOT NULL))),
   CONSTRAINT calls_ended_timers CHECK (((ended_at IS NULL) OR (num_nonnulls(ready_at, attempt_timeout_at, total_timeout_at, defer_timeout_at, due_at) = 0))),
   CONSTRAINT calls_failure CHECK (((state = ANY (ARRAY['failed'::call_state, 'canceled'::call_state])) = (failure IS NOT NULL))),
-  CONSTRAINT calls_key UNIQUE (project_id, run_id, key),
   CONSTRAINT calls_pkey PRIMARY KEY (project_id, run_id, seq),
   CONSTRAINT calls_result CHECK (((state = 'succeeded'::call_state) = (result IS NOT NULL)))
 ) WITH (fillfactor=90);
@@ -222,8 +221,7 @@ CREATE TABLE sessions (
   hello_number bigint DEFAULT 0 NOT NULL,
   run_id text COLLATE "C" DEFAULT ''::text NOT NULL,
   CONSTRAINT sessions_detached CHECK (((state = 'attached'::session_state) = (detached_at IS NULL))),
-  CONSTRAINT sessions_pkey PRIMARY KEY (project_id, id),
-  CONSTRAINT sessions_session_id UNIQUE (project_id, session_id, namespace, run_id)
+  CONSTRAINT sessions_pkey PRIMARY KEY (project_id, id)
 ) WITH (fillfactor=50);
 
 CREATE TABLE signing_keys (
@@ -266,6 +264,8 @@ CREATE INDEX calls_due ON public.calls USING btree (due_at) WHERE (due_at IS NOT
 
 CREATE INDEX calls_held ON public.calls USING btree (project_id, session) WHERE (state = 'claimed'::call_state);
 
+CREATE UNIQUE INDEX calls_key ON public.calls USING btree (project_id, run_id, key) WHERE (key IS NOT NULL);
+
 CREATE INDEX calls_turn ON public.calls USING btree (project_id, run_id, turn) WHERE (turn IS NOT NULL);
 
 CREATE INDEX runs_due ON public.runs USING btree (due_at) WHERE (due_at IS NOT NULL);
@@ -274,6 +274,8 @@ CREATE INDEX runs_ended ON public.runs USING btree (ended_at) WHERE ((state = 'e
 
 CREATE UNIQUE INDEX runs_key ON public.runs USING btree (project_id, namespace, key) WHERE (key IS NOT NULL);
 
-CREATE INDEX runs_namespace ON public.runs USING btree (project_id, namespace, id);
+CREATE INDEX runs_namespace ON public.runs USING btree (project_id, namespace, id) WHERE (namespace IS NOT NULL);
 
 CREATE INDEX sessions_id ON public.sessions USING btree (id);
+
+CREATE UNIQUE INDEX sessions_session_id ON public.sessions USING btree (project_id, session_id, namespace, run_id) WHERE (session_id IS NOT NULL);

@@ -78,24 +78,30 @@ describe.each([
   "new tables",
   "new tables that were analyzed",
   "a run of 3,000 calls, analyzed when it was empty",
+  "tables whose indexes were rebuilt in any order",
 ])("plans that were made for %s", (when) => {
   test("enter each index by the columns that make a look-up of it, so that they stay good as tables grow", async () => {
     const client = await database.pool().connect();
     try {
       await client.query(`BEGIN; ${SETTINGS}; SET plan_cache_mode = force_generic_plan`);
+      if (when.endsWith("any order")) await client.query(REBUILT);
       if (when !== "new tables") await client.query("ANALYZE");
       if (when.startsWith("a run")) await client.query(MANY);
       for (const { name, text } of STATEMENTS) {
         if (!/^\s*(SELECT|INSERT|UPDATE|DELETE|WITH)/.test(text)) continue;
-        const scans = (await genericPlan(client, text)).filter((node) => node["Index Name"] !== undefined);
-        for (const { "Index Name": index = "", "Index Cond": condition = "" } of scans) {
+        const plan = await genericPlan(client, text);
+        const scans = plan.flatMap((node) => {
+          const index = node["Index Name"]?.replace(/_rebuilt$/, "");
+          return index === undefined ? [] : [{ ...node, "Index Name": index }];
+        });
+        for (const { "Index Name": index, "Index Cond": condition = "" } of scans) {
           const columns = FREE.has(name) ? [] : (ENTRIES[index] ?? []);
           const missing = columns.filter((column) => !new RegExp(`\\b${column}(?!\\w)`).test(condition));
           expect(missing, `${name} enters ${index} by ${condition}`).toEqual([]);
         }
         const expected = LOOK_UPS[name];
         if (expected === undefined) continue;
-        const used = scans.filter((node) => node["Index Name"]?.startsWith("calls_") === true);
+        const used = scans.filter((node) => node["Index Name"].startsWith("calls_"));
         expect(
           used.map((node) => node["Index Name"]),
           name,
@@ -110,6 +116,25 @@ describe.each([
     }
   });
 });
+
+/**
+ * Each index made anew, those of the primary keys first: of two that cost the same the planner takes the last one
+ * made, which REINDEX CONCURRENTLY decides, and one that seems less deep to a connection even where it is not.
+ */
+const REBUILT = `DO $$
+  DECLARE
+    rebuilt record;
+  BEGIN
+    FOR rebuilt IN
+      SELECT c.relname AS name, pg_get_indexdef(i.indexrelid) AS definition
+      FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid
+      WHERE c.relnamespace = 'public'::regnamespace
+      ORDER BY NOT i.indisprimary
+    LOOP
+      EXECUTE replace(rebuilt.definition, rebuilt.name || ' ON', rebuilt.name || '_rebuilt ON');
+    END LOOP;
+  END
+$$`;
 
 const MANY = `INSERT INTO calls (project_id, run_id, seq, key, namespace, tool, executor, mode, max_attempts,
     heartbeat_timeout_ms, detach_grace_ms, priority, traceparent, input, version, state, attempt, spent)
