@@ -50,8 +50,10 @@ export function oneOf<Name extends string, Value>(
   const given: unknown = name;
   if (typeof given === "string" && Object.hasOwn(table, given)) return table[name];
   const seen = typeof given === "string" ? JSON.stringify(given) : typeOf(given);
-  throw refuseArgument(field, seen, `allowed are ${Object.keys(table).join(", ")}`);
+  throw refuseArgument(field, seen, allowedNames(table));
 }
+
+const allowedNames = (table: object): string => `allowed are ${Object.keys(table).join(", ")}`;
 
 /**
  * Refuses what is no object, and an object with fields that do not exist: a misspelt limit or key must not be
@@ -66,12 +68,11 @@ export function onlyFields(
   field: string,
 ): void {
   const value: unknown = given;
-  const allowed = `allowed are ${Object.keys(fields).join(", ")}`;
   if (typeof value !== "object" || value === null) {
-    throw refuseArgument(field, `${typeOf(value)} is not an object`, allowed);
+    throw refuseArgument(field, `${typeOf(value)} is not an object`, allowedNames(fields));
   }
   for (const name of Object.keys(value)) {
-    if (!Object.hasOwn(fields, name)) throw refuseArgument(field, JSON.stringify(name), allowed);
+    if (!Object.hasOwn(fields, name)) throw refuseArgument(field, JSON.stringify(name), allowedNames(fields));
   }
 }
 

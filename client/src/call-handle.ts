@@ -9,6 +9,8 @@ export interface OutcomeOptions {
   readonly signal?: AbortSignal;
 }
 
+const OUTCOME_OPTIONS: Record<keyof OutcomeOptions, true> = { signal: true };
+
 /** A call that is stored, in the process that opened it. */
 export class CallHandle {
   /** `{runId}/{seq}`: also the idempotency key. */
@@ -34,7 +36,7 @@ export class CallHandle {
    * tool is an outcome, not an error.
    */
   async outcome(options: OutcomeOptions = {}): Promise<Outcome> {
-    onlyFields(options, { signal: true }, "options");
+    onlyFields(options, OUTCOME_OPTIONS, "options");
     checkSignal(options.signal);
     return this.#opened.outcome(options.signal);
   }

@@ -191,21 +191,16 @@ const orNone = (text: string): string | undefined => (text === "" ? undefined : 
 
 /** How a call ended, as the server tells it. */
 export function outcomeFromWire(outcome: WireOutcome): Outcome {
-  const { callId, key, turn, tool, attempt } = outcome;
+  const { callId, key, turn, tool, attempt, resultJson } = outcome;
   const endedAt = dateFromWire(outcome.endedAt);
-  return { callId, key, turn, tool, attempt, endedAt, ...endFromWire(outcome) };
-}
-
-function endFromWire({ state, resultJson, failure }: WireOutcome) {
-  if (state === WireState.SUCCEEDED) {
-    return { state: "succeeded", result: parsed(resultJson), resultJson, error: undefined } as const;
+  if (outcome.state === WireState.SUCCEEDED) {
+    const result = parsed(resultJson);
+    const error = undefined;
+    return { callId, key, turn, tool, attempt, endedAt, state: "succeeded", result, resultJson, error };
   }
-  return {
-    state: state === WireState.CANCELED ? "canceled" : "failed",
-    result: undefined,
-    resultJson: undefined,
-    error: failureFromWire(failure),
-  } as const;
+  const state = outcome.state === WireState.CANCELED ? "canceled" : "failed";
+  const [result, error] = [undefined, failureFromWire(outcome.failure)];
+  return { callId, key, turn, tool, attempt, endedAt, state, result, resultJson: undefined, error };
 }
 
 /** A call, as the server tells it. */

@@ -108,16 +108,8 @@ export class Claims implements HandlerPort {
   answer(held: HeldClaim, outcome: HandlerOutcome): void {
     const { claimId, callId } = held.claim;
     if (this.#over || this.book.get(claimId) !== held) return;
-    if (outcome.kind === "result") {
-      const { resultJson } = outcome;
-      const answer = answerOf(claimId, callId, { case: "resultJson", value: resultJson });
-      this.#send({ kind: "answer", claimId, answer, bytes: Buffer.byteLength(resultJson) + ITEM_BYTES });
-    } else {
-      const { failure } = outcome;
-      const answer = answerOf(claimId, callId, { case: "failure", value: failure });
-      const bytes = Buffer.byteLength(failure.message) + Buffer.byteLength(failure.dataJson) + ITEM_BYTES;
-      this.#send({ kind: "answer", claimId, answer, bytes });
-    }
+    const answer: Answer = { $typeName: "trunkline.v1.Answer", claimId, callId, outcome };
+    this.#send({ kind: "answer", claimId, answer, bytes: payloadBytes(outcome) + ITEM_BYTES });
   }
 
   release(held: HeldClaim): void {
@@ -224,7 +216,7 @@ export class Claims implements HandlerPort {
     if (held === undefined) return;
     const message = `the answer has ${largest.bytes} bytes, and the server refused its frame: ${refusal.message}`;
     this.report(refusal, held);
-    this.answer(held, { kind: "failure", failure: wireFailure(FailureKind.OVERSIZED, message) });
+    this.answer(held, { case: "failure", value: wireFailure(FailureKind.OVERSIZED, message) });
   }
 
   #send(item: OutboxItem): void {
@@ -234,8 +226,10 @@ export class Claims implements HandlerPort {
 
   /** Handlers start in the next turn, when the frame with their acceptance was handed to the socket. */
   #makeReady(held: HeldClaim): void {
-    this.#ready.push(held);
-    if (this.#ready.length > 1) return;
+    if (this.#ready.push(held) === 1) this.#startReadySoon();
+  }
+
+  #startReadySoon(): void {
     setImmediate(() => {
       const ready = this.#ready;
       this.#ready = [];
@@ -279,6 +273,7 @@ export class Claims implements HandlerPort {
   }
 }
 
-function answerOf(claimId: string, callId: string, outcome: Answer["outcome"]): Answer {
-  return { $typeName: "trunkline.v1.Answer", claimId, callId, outcome };
+function payloadBytes(outcome: HandlerOutcome): number {
+  if (outcome.case === "resultJson") return Buffer.byteLength(outcome.value);
+  return Buffer.byteLength(outcome.value.message) + Buffer.byteLength(outcome.value.dataJson);
 }

@@ -93,13 +93,13 @@ export class DriveStream implements DriveCarrier {
   }
 
   #next(): DriveRequest | undefined {
-    const frame = create(DriveRequestSchema);
     if (!this.#started) {
       // Servers send no headers before they have read something.
       this.#started = true;
-      return frame;
+      return create(DriveRequestSchema);
     }
-    if (!this.#welcomed) return undefined;
+    if (!this.#welcomed || (this.#queue.length === 0 && !this.#pingDue)) return undefined;
+    const frame = create(DriveRequestSchema);
     let bytes = 0;
     let taken = 0;
     for (const item of this.#queue) {
@@ -119,8 +119,6 @@ export class DriveStream implements DriveCarrier {
       this.#pingDue = false;
       this.#pings = (this.#pings + 1) % PING_LIMIT;
       frame.ping = this.#pings;
-    } else if (taken === 0) {
-      return undefined;
     }
     this.#sent = true;
     return frame;

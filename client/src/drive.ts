@@ -1,19 +1,13 @@
-import { toBinary } from "@bufbuild/protobuf";
-import {
-  NewCallSchema,
-  type CallSpec,
-  type DriveResponse,
-  type NewCall,
-  type Opened,
-} from "@trunkline/proto/call";
+import type { CallSpec, DriveResponse, Opened } from "@trunkline/proto/call";
 import type { Outcome as WireOutcome } from "@trunkline/proto/model";
 import { abortReason, onAbort } from "./abort.js";
 import { outcomeFromWire, type Outcome } from "./call.js";
-import type { DriveCarrier, DriveCarrierOwner, OpenItem } from "./drive-carrier.js";
+import type { DriveCarrier, DriveCarrierOwner } from "./drive-carrier.js";
 import { DrivePoll } from "./drive-poll.js";
 import { DriveStream } from "./drive-stream.js";
 import { TrunklineError } from "./errors.js";
 import { orderedKeys } from "./ordered-keys.js";
+import { PendingOpen } from "./pending-open.js";
 import { errorFromProblem, errorFromRpc, isTransient, isUnsendable } from "./problem.js";
 import { TROUBLE_MS } from "./reconnect.js";
 import { Refusals } from "./refusals.js";
@@ -23,9 +17,6 @@ import { WatchedCall, type WatchPort } from "./watched-call.js";
 
 /** How long an idle stream stays open for the next call. */
 const IDLE_MS = 60_000;
-
-/** What an open takes in a frame beside its input, roughly, in bytes. */
-const OPEN_BYTES = 300;
 
 /** When to send again what the server could not take and named no delay for. */
 const RETRY_MS = 500;
@@ -51,14 +42,6 @@ export interface DriveHost {
   warn(message: string): void;
   /** Cancels a call that nobody wants any more. */
   cancel(callId: string): void;
-}
-
-interface PendingOpen extends OpenItem {
-  readonly signal: AbortSignal | undefined;
-  /** Ends the listening to the signal. */
-  forget: () => void;
-  resolve: (opened: OpenedCall) => void;
-  readonly reject: (error: Error) => void;
 }
 
 /**
@@ -100,36 +83,49 @@ export class Drive implements DriveCarrierOwner, WatchPort {
    * or, where it may have arrived, canceled.
    */
   open(runId: string, spec: CallSpec, signal?: AbortSignal): Promise<OpenedCall> {
-    if (this.#closed) return Promise.reject(closedError());
-    if (signal?.aborted) return Promise.reject(abortReason(signal));
+    return new Promise((resolve, reject) => {
+      const stored: PendingOpen["stored"] = (call, { callId, key, created }) =>
+        resolve({ callId, key, created, outcome: (until) => call.outcome(until) });
+      this.#start(spec, new PendingOpen(runId, spec, signal, stored, reject));
+    });
+  }
+
+  /** Opens a call and waits for its outcome: `open` and `outcome` in one, with the same signal. */
+  call(runId: string, spec: CallSpec, signal?: AbortSignal): Promise<Outcome> {
+    return new Promise((resolve, reject) => {
+      const stored: PendingOpen["stored"] = (call) => call.wait({ resolve, reject }, signal);
+      this.#start(spec, new PendingOpen(runId, spec, signal, stored, reject));
+    });
+  }
+
+  #start(spec: CallSpec, pending: PendingOpen): void {
+    const { signal } = pending;
+    if (this.#closed) {
+      pending.reject(closedError());
+      return;
+    }
+    if (signal?.aborted) {
+      pending.reject(abortReason(signal));
+      return;
+    }
     // With a key of its own an open may be sent again without opening a second call.
     if (spec.key === "") spec.key = this.#newKey();
     const request = (this.#requests = (this.#requests % (REQUEST_LIMIT - 1)) + 1);
-    const open: NewCall = { $typeName: "trunkline.v1.NewCall", request, runId, call: spec };
-    const bytes = Buffer.byteLength(spec.inputJson) + OPEN_BYTES;
-    return new Promise((resolve, reject) => {
-      const pending: PendingOpen = {
-        kind: "open",
-        open,
-        bytes,
-        sent: false,
-        withdrawn: false,
-        signal,
-        forget: () => undefined,
-        resolve,
-        reject,
-      };
-      this.#opens.set(request, pending);
-      if (signal !== undefined) pending.forget = onAbort(signal, () => this.#takeBack(pending, signal));
-      this.#keeper.active?.send(pending);
-      this.#touch();
-    });
+    pending.open.request = request;
+    this.#opens.set(request, pending);
+    if (signal !== undefined) this.#takeBackAtAbort(pending, signal);
+    this.#keeper.active?.send(pending);
+    this.#touch();
+  }
+
+  #takeBackAtAbort(pending: PendingOpen, signal: AbortSignal): void {
+    pending.forget = onAbort(signal, () => this.#takeBack(pending, signal));
   }
 
   #takeBack(pending: PendingOpen, signal: AbortSignal): void {
     pending.reject(abortReason(signal));
     if (pending.sent) {
-      pending.resolve = ({ callId }) => this.#host.cancel(callId);
+      pending.stored = ({ callId }) => this.#host.cancel(callId);
       return;
     }
     pending.withdrawn = true;
@@ -197,8 +193,9 @@ export class Drive implements DriveCarrierOwner, WatchPort {
 
   /** A waiter came or went. */
   adjustAwaited(by: 1 | -1): void {
+    const wasBusy = this.#isBusy;
     this.#awaited += by;
-    this.#touch();
+    if (this.#isBusy !== wasBusy) this.#touch();
   }
 
   /** Has a call's outcome delivered, unless the stream that is open delivers it already. */
@@ -314,18 +311,22 @@ export class Drive implements DriveCarrierOwner, WatchPort {
       // A connection that is still being made would keep the process alive.
       newest.drop(closedError());
     } else if (this.#carriers.size > 0 && this.#idle === undefined) {
-      this.#idle = setTimeout(() => {
-        this.#idle = undefined;
-        for (const carrier of this.#carriers) carrier.drop(closedError());
-      }, IDLE_MS);
-      this.#idle.unref();
+      this.#dropWhenIdle();
     }
+  }
+
+  #dropWhenIdle(): void {
+    this.#idle = setTimeout(() => {
+      this.#idle = undefined;
+      for (const carrier of this.#carriers) carrier.drop(closedError());
+    }, IDLE_MS);
+    this.#idle.unref();
   }
 
   #take(request: number): PendingOpen | undefined {
     const pending = this.#opens.get(request);
     this.#opens.delete(request);
-    pending?.forget();
+    pending?.forget?.();
     return pending;
   }
 
@@ -333,7 +334,7 @@ export class Drive implements DriveCarrierOwner, WatchPort {
     this.#refusing = undefined;
     const pending = this.#take(opened.request);
     if (pending === undefined) return;
-    const { callId, key, created, noWorker } = opened;
+    const { callId, created, noWorker } = opened;
     const tool = pending.open.call?.tool ?? "";
     if (noWorker && !this.#unserved.has(tool)) {
       this.#unserved.add(tool);
@@ -349,11 +350,12 @@ export class Drive implements DriveCarrierOwner, WatchPort {
       if (created) watched.carrier = carrier;
       else this.#watch(watched, carrier);
     }
-    const { signal } = pending;
-    if (signal !== undefined && !signal.aborted) {
-      watched.atEnd(onAbort(signal, () => this.#host.cancel(callId)));
-    }
-    pending.resolve({ callId, key, created, outcome: (until) => watched.outcome(until) });
+    if (pending.signal !== undefined) this.#cancelAtAbort(watched, pending.signal);
+    pending.stored(watched, opened);
+  }
+
+  #cancelAtAbort(call: WatchedCall, signal: AbortSignal): void {
+    if (!signal.aborted) call.atEnd(onAbort(signal, () => this.#host.cancel(call.callId)));
   }
 
   /** A frame was refused for its size: its largest open is not sent again. */
@@ -365,12 +367,8 @@ export class Drive implements DriveCarrierOwner, WatchPort {
 
   /** A frame could not be written: the opens that cannot be are not sent again, or no stream would ever last. */
   #dropUnsendable(refusal: TrunklineError): void {
-    for (const { open } of [...this.#opens.values()]) {
-      try {
-        toBinary(NewCallSchema, open);
-      } catch {
-        this.#take(open.request)?.reject(refusal);
-      }
+    for (const pending of [...this.#opens.values()]) {
+      if (!pending.sendable) this.#take(pending.open.request)?.reject(refusal);
     }
   }
 
@@ -380,7 +378,7 @@ export class Drive implements DriveCarrierOwner, WatchPort {
     this.#opens.clear();
     this.#calls.clear();
     for (const pending of opens) {
-      pending.forget();
+      pending.forget?.();
       pending.reject(error);
     }
     for (const call of calls) call.fail(error);

@@ -1,5 +1,5 @@
-import type { Failure } from "@trunkline/proto/model";
 import { FailureKind } from "@trunkline/proto/model";
+import type { Answer } from "@trunkline/proto/worker";
 import { HandlerContext, type ContextPort, type ToolContext } from "./context.js";
 import { TrunklineError } from "./errors.js";
 import { failureOfResult, failureOfThrown, wireFailure } from "./failure.js";
@@ -19,10 +19,8 @@ export interface CallInfo {
   readonly attempt: number;
 }
 
-/** How a handler ended: with JSON text or a failure, or with nothing to say. */
-export type HandlerOutcome =
-  | { readonly kind: "result"; readonly resultJson: string }
-  | { readonly kind: "failure"; readonly failure: Failure };
+/** How a handler ended, as the wire has it: with JSON text or a failure. */
+export type HandlerOutcome = Exclude<Answer["outcome"], { case: undefined }>;
 
 /** What running a handler needs of its session. */
 export interface HandlerPort extends ContextPort {
@@ -71,13 +69,13 @@ function outcomeOf(
   if ("thrown" in ending) {
     const { failure, unexpected } = failureOfThrown(ending.thrown);
     if (unexpected) port.report(ending.thrown, held);
-    return { kind: "failure", failure };
+    return { case: "failure", value: failure };
   }
   try {
-    return { kind: "result", resultJson: toJson(ending.returned, "result", port.maxResultBytes) };
+    return { case: "resultJson", value: toJson(ending.returned, "result", port.maxResultBytes) };
   } catch (error) {
     port.report(error, held);
-    return { kind: "failure", failure: failureOfResult(error) };
+    return { case: "failure", value: failureOfResult(error) };
   }
 }
 
@@ -99,7 +97,7 @@ async function afterDeferral(
     // Nobody holds a token that is good, and the handler is gone: left alone, the call would wait for ever.
     const message = `the deferral was refused: ${nameThrown(refusal)}`;
     port.report(refusal, held);
-    port.answer(held, { kind: "failure", failure: wireFailure(FailureKind.EXCEPTION, message) });
+    port.answer(held, { case: "failure", value: wireFailure(FailureKind.EXCEPTION, message) });
     return;
   }
   if ("thrown" in ending) port.report(ending.thrown, held);

@@ -149,7 +149,6 @@ function lossyObject(value: object): string | undefined {
  * stream, a generator, a `Response`, an instance of a class with accessors. Undefined when it is just empty.
  */
 function hollowObject(value: object): string | undefined {
-  if (Object.keys(value).length > 0) return undefined;
   if (Symbol.iterator in value || Symbol.asyncIterator in value) {
     return "an iterator or a stream (gather its items in an array)";
   }
@@ -166,19 +165,26 @@ function hollowObject(value: object): string | undefined {
   return undefined;
 }
 
+/** A container that the walk is in. */
+interface Place {
+  readonly container: object;
+  readonly around: Place | undefined;
+  /** From 1. */
+  readonly depth: number;
+  /** Which of its items is written; undefined before the first. */
+  step: string | number | undefined;
+}
+
 class JsonWriter {
   readonly #root: string;
   readonly #maxBytes: number;
-  readonly #giveUp: number;
   /** Where the walk is; after a refusal, what was refused. */
-  readonly #path: (string | number)[] = [];
-  readonly #ancestors = new Set<object>();
+  #place: Place | undefined;
   #text = "";
 
   constructor(root: string, maxBytes: number) {
     this.#root = root;
     this.#maxBytes = maxBytes;
-    this.#giveUp = maxBytes * GIVE_UP_FACTOR;
   }
 
   write(value: unknown): string {
@@ -189,7 +195,7 @@ class JsonWriter {
   refused(refusal: Refusal): TrunklineError {
     switch (refusal.kind) {
       case "bytes":
-        return tooLarge(this.#root, `over ${this.#giveUp}`, this.#maxBytes);
+        return tooLarge(this.#root, `over ${this.#maxBytes * GIVE_UP_FACTOR}`, this.#maxBytes);
       case "depth": {
         const metadata = { field: this.#root, limit: "depth", max: String(LIMITS.jsonDepth) };
         return new TrunklineError("LIMIT_EXCEEDED", `${this.#root} ${refusal.message}`, { metadata });
@@ -212,8 +218,12 @@ class JsonWriter {
   }
 
   #where(): string {
+    const steps: (string | number)[] = [];
+    for (let place = this.#place; place !== undefined; place = place.around) {
+      if (place.step !== undefined) steps.unshift(place.step);
+    }
     let where = this.#root;
-    for (const step of this.#path) {
+    for (const step of steps) {
       if (typeof step === "number") where += `[${step}]`;
       else where += IDENTIFIER.test(step) ? `.${step}` : `[${JSON.stringify(step)}]`;
       if (where.length > MAX_PATH_CHARACTERS) return `${where.slice(0, MAX_PATH_CHARACTERS)}…`.toWellFormed();
@@ -244,7 +254,7 @@ class JsonWriter {
       case "undefined":
         throw this.#cannot(
           "undefined",
-          this.#path.length === 0 ? "; give null for nothing" : "; leave it out, or give null",
+          this.#place === undefined ? "; give null for nothing" : "; leave it out, or give null",
         );
       case "bigint":
         throw this.#cannot("a BigInt", "; give it as a string, or its digits by rawJson");
@@ -257,7 +267,11 @@ class JsonWriter {
   #string(value: string): void {
     if (!value.isWellFormed()) throw this.#cannot("a string with half of a surrogate pair");
     this.#text += JSON.stringify(value);
-    if (this.#text.length > this.#giveUp) throw new Refusal("bytes", "");
+    this.#checkLength();
+  }
+
+  #checkLength(): void {
+    if (this.#text.length > this.#maxBytes * GIVE_UP_FACTOR) throw new Refusal("bytes", "");
   }
 
   #object(value: object): void {
@@ -267,7 +281,7 @@ class JsonWriter {
     }
     if (tagOf(value) === "Date" && Number.isNaN(Number(value))) throw this.#cannot("an invalid Date");
     if ("toJSON" in value && typeof value.toJSON === "function") {
-      const key = this.#path.at(-1);
+      const key = this.#place?.step;
       const written: unknown = Reflect.apply(value.toJSON, value, [key === undefined ? "" : String(key)]);
       if (typeof written !== "object" || written === null || written instanceof RawJson) this.#value(written);
       else this.#container(written);
@@ -282,51 +296,55 @@ class JsonWriter {
       this.#value(inner);
       return;
     }
-    const lossy = lossyObject(value) ?? (Array.isArray(value) ? undefined : hollowObject(value));
+    const lossy = lossyObject(value);
     if (lossy !== undefined) throw this.#cannot(lossy);
-    if (this.#ancestors.has(value)) throw this.#cannot("a cycle (it is one of the objects around it)");
-    if (this.#ancestors.size >= LIMITS.jsonDepth) {
+    const keys = Array.isArray(value) ? undefined : Object.keys(value);
+    const hollow = keys?.length === 0 ? hollowObject(value) : undefined;
+    if (hollow !== undefined) throw this.#cannot(hollow);
+    const around = this.#place;
+    for (let place = around; place !== undefined; place = place.around) {
+      if (place.container === value) throw this.#cannot("a cycle (it is one of the objects around it)");
+    }
+    const depth = around === undefined ? 1 : around.depth + 1;
+    if (depth > LIMITS.jsonDepth) {
       throw new Refusal(
         "depth",
         `nests more than ${LIMITS.jsonDepth} arrays and objects; allowed are at most ${LIMITS.jsonDepth}`,
       );
     }
-    this.#ancestors.add(value);
-    if (Array.isArray(value)) this.#array(value);
-    else this.#record(value);
-    this.#ancestors.delete(value);
+    const place: Place = { container: value, around, depth, step: undefined };
+    this.#place = place;
+    if (Array.isArray(value)) this.#array(value, place);
+    else this.#record(value, keys ?? [], place);
+    this.#place = around;
   }
 
-  #array(items: readonly unknown[]): void {
+  #array(items: readonly unknown[], place: Place): void {
     this.#text += "[";
     // By index: holes are undefined, and a grown `length` alone must not be silent.
     for (let index = 0; index < items.length; index++) {
       if (index > 0) this.#text += ",";
-      this.#path.push(index);
+      place.step = index;
       this.#value(items[index]);
-      this.#path.pop();
-      if (this.#text.length > this.#giveUp) throw new Refusal("bytes", "");
+      this.#checkLength();
     }
     this.#text += "]";
   }
 
-  #record(value: object): void {
-    this.#text += "{";
-    let first = true;
-    for (const key of Object.keys(value)) {
-      if (!first) this.#text += ",";
-      first = false;
-      this.#path.push(key);
+  #record(value: object, keys: readonly string[], place: Place): void {
+    let before = "{";
+    for (const key of keys) {
       if (!key.isWellFormed()) {
-        this.#path.pop();
+        place.step = undefined;
         throw new Refusal("content", "has a key with half of a surrogate pair, which JSON cannot carry");
       }
-      this.#text += `${JSON.stringify(key)}:`;
+      place.step = key;
+      this.#text += `${before}${JSON.stringify(key)}:`;
+      before = ",";
       const item: unknown = Reflect.get(value, key);
       this.#value(item);
-      this.#path.pop();
-      if (this.#text.length > this.#giveUp) throw new Refusal("bytes", "");
+      this.#checkLength();
     }
-    this.#text += "}";
+    this.#text += before === "{" ? "{}" : "}";
   }
 }

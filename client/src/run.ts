@@ -70,9 +70,7 @@ export class Run {
    */
   async call<T = unknown>(tool: string, input?: unknown, options: OpenOptions = {}): Promise<T> {
     const spec = specOf(tool, input, options);
-    const { signal } = options;
-    const opened = await this.#port.drive.open(this.id, spec, signal);
-    const outcome = await opened.outcome(signal);
+    const outcome = await this.#port.drive.call(this.id, spec, options.signal);
     if (outcome.state !== "succeeded") throw new ToolError(outcome.callId, outcome.error);
     // The caller's word, as said above.
     return outcome.result as T;

@@ -10,10 +10,15 @@ export interface WatchPort {
   watch(call: WatchedCall): void;
 }
 
-interface Waiter {
-  resolve(outcome: Outcome): void;
-  reject(error: Error): void;
+/** Who waits for an outcome. */
+export interface Waiter {
+  readonly resolve: (outcome: Outcome) => void;
+  readonly reject: (error: Error) => void;
+  /** Ends the listening to a signal. */
+  forget?: () => void;
 }
+
+const NONE: readonly Waiter[] = [];
 
 /** A call whose outcome comes by some carrier, and those who wait for it. */
 export class WatchedCall {
@@ -21,7 +26,8 @@ export class WatchedCall {
   /** What delivers the outcome, whether it is still open or not. */
   carrier: DriveCarrier | undefined;
   readonly #port: WatchPort;
-  readonly #waiters = new Set<Waiter>();
+  /** Nearly always one. */
+  #waiters: Waiter[] | undefined;
   /** Other handles of the call, of which no carrier knows. Nearly always there are none. */
   #others: Set<WatchedCall> | undefined;
   #outcome: Outcome | undefined;
@@ -34,7 +40,7 @@ export class WatchedCall {
 
   /** Whether somebody waits. */
   get awaited(): boolean {
-    if (this.#waiters.size > 0) return true;
+    if (this.#waiters !== undefined) return true;
     return this.#others !== undefined && [...this.#others].some(({ awaited }) => awaited);
   }
 
@@ -59,59 +65,65 @@ export class WatchedCall {
   /** Waits for the outcome; with a signal, only until it aborts. */
   outcome(signal?: AbortSignal): Promise<Outcome> {
     if (this.#outcome !== undefined) return Promise.resolve(this.#outcome);
-    return new Promise((resolve, reject) => {
-      let forget = (): void => undefined;
-      const waiter: Waiter = {
-        resolve: (outcome) => {
-          forget();
-          resolve(outcome);
-        },
-        reject: (error) => {
-          forget();
-          reject(error);
-        },
-      };
-      this.#waiters.add(waiter);
-      this.#port.adjustAwaited(1);
-      if (signal !== undefined) {
-        forget = onAbort(signal, () => {
-          this.#leave(waiter);
-          reject(abortReason(signal));
-        });
-      }
-      if (this.#waiters.has(waiter)) this.#port.watch(this);
-    });
+    return new Promise((resolve, reject) => this.wait({ resolve, reject }, signal));
+  }
+
+  /** As `outcome`, for a promise that is there already. */
+  wait(waiter: Waiter, signal?: AbortSignal): void {
+    if (this.#outcome !== undefined) {
+      waiter.resolve(this.#outcome);
+      return;
+    }
+    if (signal?.aborted) {
+      waiter.reject(abortReason(signal));
+      return;
+    }
+    if (this.#waiters === undefined) this.#waiters = [waiter];
+    else this.#waiters.push(waiter);
+    if (signal !== undefined) this.#leaveAtAbort(waiter, signal);
+    this.#port.adjustAwaited(1);
+    this.#port.watch(this);
   }
 
   /** The outcome has come. */
   end(outcome: Outcome): void {
     this.#outcome = outcome;
-    for (const waiter of this.#waiters) {
-      this.#leave(waiter);
-      waiter.resolve(outcome);
-    }
-    for (const other of this.#others ?? []) other.end(outcome);
+    for (const waiter of this.#takeWaiters()) waiter.resolve(outcome);
+    if (this.#others !== undefined) for (const other of this.#others) other.end(outcome);
     this.#finish();
   }
 
   /** No outcome will come. */
   fail(error: Error): void {
-    for (const waiter of this.#waiters) {
-      this.#leave(waiter);
-      waiter.reject(error);
-    }
-    for (const other of this.#others ?? []) other.fail(error);
+    for (const waiter of this.#takeWaiters()) waiter.reject(error);
+    if (this.#others !== undefined) for (const other of this.#others) other.fail(error);
     this.#finish();
   }
 
   #finish(): void {
-    const callbacks = this.#atEnd ?? [];
+    const callbacks = this.#atEnd;
     this.#atEnd = undefined;
     this.#others = undefined;
-    for (const callback of callbacks) callback();
+    callbacks?.forEach((callback) => callback());
   }
 
-  #leave(waiter: Waiter): void {
-    if (this.#waiters.delete(waiter)) this.#port.adjustAwaited(-1);
+  #takeWaiters(): readonly Waiter[] {
+    const waiters = this.#waiters;
+    if (waiters === undefined) return NONE;
+    this.#waiters = undefined;
+    for (const { forget } of waiters) {
+      forget?.();
+      this.#port.adjustAwaited(-1);
+    }
+    return waiters;
+  }
+
+  #leaveAtAbort(waiter: Waiter, signal: AbortSignal): void {
+    waiter.forget = onAbort(signal, () => {
+      const others = this.#waiters?.filter((other) => other !== waiter);
+      this.#waiters = others?.length === 0 ? undefined : others;
+      this.#port.adjustAwaited(-1);
+      waiter.reject(abortReason(signal));
+    });
   }
 }
