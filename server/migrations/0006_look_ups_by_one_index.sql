@@ -1,8 +1,7 @@
 -- A look-up by a whole primary key must never be planned with another index that only begins like it, and then read
 -- all of a run, a project or its sessions. Of two that cost the same the planner takes the one that was made last, and
--- REINDEX CONCURRENTLY makes them again; or the one that seems less deep, which a connection remembers from when both
--- were small. So those that begin like a primary key are partial now: their condition always holds, and only a query
--- that compares the column implies it.
+-- REINDEX CONCURRENTLY makes them again. So those that begin like a primary key are partial now: their condition
+-- always holds, and only a query that compares the column implies it.
 --
 -- Nodes of the version before work on with these tables. While the indexes are made, for which each table is read
 -- once, calls, runs and sessions cannot be written.

@@ -119,7 +119,7 @@ describe.each([
 
 /**
  * Each index made anew, those of the primary keys first: of two that cost the same the planner takes the last one
- * made, which REINDEX CONCURRENTLY decides, and one that seems less deep to a connection even where it is not.
+ * made, which REINDEX CONCURRENTLY decides.
  */
 const REBUILT = `DO $$
   DECLARE
