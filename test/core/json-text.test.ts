@@ -112,6 +112,15 @@ describe("checkJsonText", () => {
     });
   });
 
+  test("a text that is larger than a payload passes where its limit allows that", () => {
+    const text = `"${"x".repeat(2 * MIB)}"`;
+    checkJsonText(text, "file", { maxBytes: 4 * MIB });
+    expect(refusal(`${text},`, { maxBytes: 4 * MIB }).metadata).toMatchObject({
+      position: String(text.length),
+    });
+    expect(refusal(text).metadata).toMatchObject({ limit: "bytes", size: String(text.length) });
+  });
+
   test("B19: 256 levels pass and 257 are refused, in arrays and objects", () => {
     for (const [open, close] of [
       ["[", "]"],

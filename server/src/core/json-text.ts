@@ -1,4 +1,5 @@
 import { TrunklineError } from "./error.js";
+import { isJson } from "./json-check.js";
 import { findJsonFault, findLoneSurrogate, type JsonFault } from "./json-fault.js";
 import { LIMITS } from "./limits.js";
 
@@ -163,5 +164,8 @@ export function parseJsonText(text: string, field: string, limits: JsonTextLimit
  *   metadata; INVALID_JSON with the offset of the fault and at most 20 characters around it
  */
 export function checkJsonText(text: string, field: string, limits: JsonTextLimits): void {
+  const { maxBytes, maxDepth = LIMITS.jsonDepth } = limits;
+  if (text.isWellFormed() && isJson(text, maxBytes, maxDepth)) return;
+  // To say what is wrong, or to look at a text that is larger than any payload.
   parseJsonText(text, field, limits);
 }

@@ -1,7 +1,6 @@
 import { Http2ServerRequest, Http2ServerResponse } from "node:http2";
 import {
   fromBinary,
-  toBinary,
   type DescMessage,
   type DescMethodBiDiStreaming,
   type MessageShape,
@@ -10,7 +9,8 @@ import { Code, ConnectError } from "@connectrpc/connect";
 import { setTrailerStatus } from "@connectrpc/connect/protocol-grpc";
 import type { Caller } from "../core/caller.js";
 import { isFault, toConnectError } from "./error-map.js";
-import { ENVELOPE_BYTES, FrameReader } from "./frame-reader.js";
+import { frameBytes } from "./frame-bytes.js";
+import { FrameReader } from "./frame-reader.js";
 import { messageOf } from "./listener-bind.js";
 import { isGone, type RequestHandler } from "./listener-handler.js";
 import { checkItems } from "./message-items.js";
@@ -94,7 +94,7 @@ async function carry<I extends DescMessage, O extends DescMessage>(
     if (isGone(response)) return;
     const requests = new FrameReader(request, parserOf(method.input), readMaxBytes);
     for await (const frame of serve(requests, caller, gone.signal)) {
-      const bytes = enveloped(toBinary(method.output, frame), writeMaxBytes);
+      const bytes = frameBytes(method.output, frame, writeMaxBytes);
       if (gone.signal.aborted) return;
       sendHead(response);
       if (!response.write(bytes)) await drained(response, gone.signal);
@@ -127,18 +127,6 @@ function parserOf<I extends DescMessage>(input: I): (bytes: Uint8Array) => Messa
 /** Not before the first message: what is refused has one head, with its trailers. */
 function sendHead(response: Http2ServerResponse): void {
   if (!response.headersSent) response.writeHead(200, { "content-type": "application/grpc+proto" });
-}
-
-function enveloped(message: Uint8Array, maxBytes: number): Buffer {
-  if (message.length > maxBytes) {
-    const text = `message size ${message.length} is larger than configured writeMaxBytes ${maxBytes}`;
-    throw new ConnectError(text, Code.ResourceExhausted);
-  }
-  const bytes = Buffer.allocUnsafe(ENVELOPE_BYTES + message.length);
-  bytes.writeUInt8(0, 0);
-  bytes.writeUInt32BE(message.length, 1);
-  bytes.set(message, ENVELOPE_BYTES);
-  return bytes;
 }
 
 /** Resolves when the client has read enough, or has gone. */
