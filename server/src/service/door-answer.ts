@@ -61,8 +61,11 @@ function asFailure(message: WireFailure, allowedKinds: ReadonlySet<FailureKind>)
  */
 export function checkResult(resultJson: string, field: string, tool: DeclaredTool | undefined): void {
   const schema = tool?.output ?? null;
-  const value = parseJsonText(resultJson, field, PAYLOAD);
-  const fault = schema?.check(value, field);
+  if (schema === null) {
+    checkJsonText(resultJson, field, PAYLOAD);
+    return;
+  }
+  const fault = schema.check(parseJsonText(resultJson, field, PAYLOAD), field);
   if (fault === undefined) return;
   throw new TrunklineError("SCHEMA_VIOLATION", fault, { metadata: { field } });
 }

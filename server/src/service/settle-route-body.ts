@@ -2,7 +2,7 @@ import { FailureKind } from "@trunkline/proto/model";
 import { TrunklineError } from "../core/error.js";
 import type { Answer } from "../core/failure.js";
 import { jsonMembers } from "../core/json-members.js";
-import { parseJsonText, quoted } from "../core/json-text.js";
+import { checkJsonText, quoted } from "../core/json-text.js";
 import { LIMITS } from "../core/limits.js";
 import { checkResult, OUTSIDE_KINDS, toFailure } from "./door-answer.js";
 import { invalidField, missingField } from "./door-field.js";
@@ -44,7 +44,7 @@ export interface SettleBody {
  */
 export function readSettleBody(bytes: Uint8Array): SettleBody {
   const text = decode(bytes);
-  parseJsonText(text, BODY, BODY_LIMITS);
+  checkJsonText(text, BODY, BODY_LIMITS);
   const given = membersOf(text, BODY);
   if (given === undefined) throw invalidField(BODY, text, 'is an object such as {"type": "tool.result", …}');
   const type = readText(given, "type");
