@@ -13,7 +13,7 @@ import { end, nodeOptions } from "./child.mjs";
  */
 export async function startProgram(name, { key, ...config }) {
   const file = fileURLToPath(new URL(`../programs/${name}.mjs`, import.meta.url));
-  const child = spawn(process.execPath, [...nodeOptions(), ...(process.env.ZZ_NODE ?? "").split(" ").filter(Boolean), file], {
+  const child = spawn(process.execPath, [...nodeOptions(), file], {
     env: { ...process.env, BENCH_CONFIG: JSON.stringify(config), TRUNKLINE_KEY: key ?? "" },
     stdio: ["ignore", "inherit", "inherit", "ipc"],
   });
