@@ -9,7 +9,7 @@ export const subject = {
     lone: { concurrency: 10 },
     awaited: { concurrency: 100 },
     unawaited: { concurrency: 10_000 },
-    bulk: { concurrency: 2_000 },
+    bulk: { concurrency: 4_000 },
   },
   async openerOf(url) {
     const client = new Trunkline({ url });

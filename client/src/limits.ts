@@ -10,7 +10,7 @@ export const LIMITS = {
   progressBytes: 64 * 1024,
   jsonDepth: 256,
   /** A frame is closed at this size, unless one item alone is larger. */
-  frameTargetBytes: 256 * 1024,
+  frameTargetBytes: 64 * 1024,
   /** Handler slots of one worker. */
   concurrency: 10_000,
   /** The longest duration anywhere: ten years of 365 days. */

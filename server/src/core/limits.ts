@@ -10,7 +10,7 @@ export const LIMITS = {
   /** Of all lists of one message together. A worker that holds all that it may is far below. */
   messageItems: 30_000,
   /** A side closes a frame at this size, unless one item alone is larger. */
-  frameTargetBytes: 256 * 1024,
+  frameTargetBytes: 64 * 1024,
   jsonDepth: 256,
   toolNameBytes: 128,
   /** Namespaces, keys, session ids, worker names. */
@@ -33,7 +33,7 @@ export const LIMITS = {
   /** The longest duration anywhere: ten years of 365 days. */
   durationMs: 10 * 365 * 24 * 60 * 60 * 1000,
   /** Opens that one Drive stream may have waiting, by number and by bytes. */
-  driveOpens: 10_000,
+  driveOpens: 2_000,
   driveBytes: 16 * 1024 * 1024,
   /** Replies on one Work stream that its worker has not read: credit bounds its claims, but not what it makes up. */
   workReplyBytes: 16 * 1024 * 1024,
