@@ -36,10 +36,10 @@ describe("FrameWriter", () => {
     expect((await frames.next()).value).toEqual({ items: ["b"] });
   });
 
-  test("a frame is closed at 256 KiB, unless one item alone is larger", async () => {
+  test("a frame is closed at 64 KiB, unless one item alone is larger", async () => {
     const writer = new FrameWriter(newFrame);
-    put(writer, "a", 200 * KIB);
-    put(writer, "b", 56 * KIB);
+    put(writer, "a", 40 * KIB);
+    put(writer, "b", 24 * KIB);
     put(writer, "c", 1);
     put(writer, "large", 1000 * KIB);
     put(writer, "d", 1);

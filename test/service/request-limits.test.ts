@@ -125,6 +125,30 @@ describe("a request that has its answer", () => {
     expect(ports.size).toBe(1);
   });
 
+  test("can be read where the next one of its connection is answered early as well, and is the last", async () => {
+    const { port } = await openListener({});
+    // The server ends its half with its last answer.
+    const socket = net.connect({ port, host: "127.0.0.1", allowHalfOpen: true });
+    onTestFinished(() => void socket.destroy());
+    socket.on("error", () => undefined);
+    let received = "";
+    socket.on("data", (chunk: Buffer) => (received += chunk.toString("latin1")));
+    const answers = (count: number): Promise<unknown> =>
+      until(`answer ${count}`, () => received.split("HTTP/1.1 401").length > count);
+    const length = `Content-Length: ${String(2 * MIB)}\r\n`;
+    const half = Buffer.alloc(MIB);
+    const head = (more: string): string => `POST /x HTTP/1.1\r\nHost: localhost\r\n${more}${length}\r\n`;
+    socket.write(head(""));
+    await answers(1);
+    socket.write(half);
+    socket.write(Buffer.concat([half, Buffer.from(head("Connection: close\r\n")), half]));
+    await answers(2);
+    await new Promise((resolve) => socket.write(half, resolve));
+    socket.end();
+    await until("the end of the connection", () => socket.closed);
+    expect(socket.errored).toBeNull();
+  });
+
   test("says that its connection serves no other one when it announces more than is taken", async () => {
     const agent = new http.Agent({ keepAlive: true });
     onTestFinished(() => agent.destroy());

@@ -7,7 +7,7 @@ interface Filling<Frame> {
 
 /**
  * Gathers items into frames. Whatever is added before the stream takes the next frame goes into it, so a
- * busy line coalesces by itself, and a lone item leaves at once. A frame is closed at 256 KiB, unless one
+ * busy line coalesces by itself, and a lone item leaves at once. A frame is closed at 64 KiB, unless one
  * item alone is larger.
  */
 export class FrameWriter<Frame> {

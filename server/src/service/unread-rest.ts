@@ -1,5 +1,6 @@
 import { IncomingMessage } from "node:http";
 import { constants, type ServerHttp2Stream } from "node:http2";
+import type { Socket } from "node:net";
 import type { Readable } from "node:stream";
 import { LIMITS } from "../core/limits.js";
 import type { RequestHandler } from "./listener-handler.js";
@@ -72,9 +73,7 @@ function dropRest(request: IncomingMessage, restMs: number): void {
     socket.destroy();
   };
   let late = setTimeout(cut, restMs);
-  const destroySoon = socket.destroySoon.bind(socket);
-  // Node destroys a connection that is not kept right after its answer: until the rest is read only this half ends.
-  socket.destroySoon = () => socket.end();
+  const read = endHalfOnly(socket);
   // A request that somebody has read of is not taken over by Node.
   request.read(0);
   dropUpTo(REST_BYTES, request, () => {
@@ -85,9 +84,28 @@ function dropRest(request: IncomingMessage, restMs: number): void {
   });
   request.once("close", () => {
     clearTimeout(late);
-    socket.destroySoon = destroySoon;
-    if (socket.writableEnded) destroySoon();
+    read();
   });
+}
+
+/** How many rests are still read of each connection: of one request, or of that and the next. */
+const unread = new WeakMap<Socket, number>();
+
+/**
+ * Node destroys a connection that is not kept right after its answer: until the rest is read, when the result is
+ * called, only this half of it ends.
+ */
+function endHalfOnly(socket: Socket): () => void {
+  unread.set(socket, (unread.get(socket) ?? 0) + 1);
+  socket.destroySoon = () => socket.end();
+  return () => {
+    const others = (unread.get(socket) ?? 1) - 1;
+    unread.set(socket, others);
+    if (others > 0) return;
+    // The method of all sockets is there again.
+    Reflect.deleteProperty(socket, "destroySoon");
+    if (socket.writableEnded) socket.destroySoon();
+  };
 }
 
 function dropUpTo(bytes: number, body: Readable, tooMuch: () => void): void {
