@@ -3,20 +3,12 @@ import { describe, expect, test } from "vitest";
 import { isJson } from "../../server/src/core/json-check.js";
 import { jsonDepth } from "../../server/src/core/json-text.js";
 import { LIMITS } from "../../server/src/core/limits.js";
+import { parses } from "./parses.js";
 
 const MAX_BYTES = LIMITS.payloadBytes;
 const DEPTH = 1_000;
 
 const check = (text: string): boolean => isJson(text, MAX_BYTES, DEPTH);
-
-const parses = (text: string): boolean => {
-  try {
-    JSON.parse(text);
-    return true;
-  } catch {
-    return false;
-  }
-};
 
 const PIECES = [
   ...'[]{}:,"\\/ \n\t\r0123.eE+-au'.split(""),

@@ -10,6 +10,7 @@ import {
   parseJsonText,
   quoted,
 } from "../../server/src/core/json-text.js";
+import { parses } from "./parses.js";
 
 const MIB = 1024 * 1024;
 
@@ -180,14 +181,6 @@ describe("findJsonFault", () => {
         return `${text.slice(0, place)}${added}${text.slice(place + 1)}`;
       }),
     );
-    const parses = (text: string): boolean => {
-      try {
-        JSON.parse(text);
-        return true;
-      } catch {
-        return false;
-      }
-    };
     fc.assert(
       fc.property(texts, (text) => {
         const fault = findJsonFault(text);

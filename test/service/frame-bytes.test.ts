@@ -7,7 +7,7 @@ import { describe, expect, test } from "vitest";
 import { LIMITS } from "../../server/src/core/limits.js";
 import { frameBytes } from "../../server/src/service/frame-bytes.js";
 
-const THRESHOLD = 64 * 1024;
+const THRESHOLD = LIMITS.frameTargetBytes;
 
 /** Texts of at most so many bytes, by the width of their characters. */
 const TEXTS: readonly [name: string, character: string, bytes: number][] = [

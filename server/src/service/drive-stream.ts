@@ -206,24 +206,19 @@ export class DriveStream implements Waiter, EndableStream {
     });
   }
 
-  #open(call: NewCall): void {
-    const place = this.#opens++;
-    this.#opening.set(place, this.#carryOutOpen(call, place));
-  }
-
-  /** As {@link #carryOut}, without its work as a function of its own: it is what most calls of a stream are for. */
-  async #carryOutOpen({ request, runId, call }: NewCall, place: number): Promise<void> {
+  #open({ request, runId, call }: NewCall): void {
     const bytes = REPLY_BYTES + (call?.inputJson.length ?? 0);
-    this.#begin(bytes);
-    try {
-      const opened = await openCall(this.#deps, this.#caller, runId, call, "call");
-      const watching = this.#opened(request, opened);
-      if (watching !== undefined) await watching;
-    } catch (error) {
-      this.#refuse(request, error);
-    }
-    this.#opening.delete(place);
-    this.#finish(bytes);
+    const place = this.#opens++;
+    const opening = this.#carryOut(request, bytes, async () => {
+      try {
+        const opened = await openCall(this.#deps, this.#caller, runId, call, "call");
+        const watching = this.#opened(request, opened);
+        if (watching !== undefined) await watching;
+      } finally {
+        this.#opening.delete(place);
+      }
+    });
+    this.#opening.set(place, opening);
   }
 
   /** Says that a call is open; one that something can have happened to already is looked at. */
@@ -264,29 +259,17 @@ export class DriveStream implements Waiter, EndableStream {
 
   /** Carries out one request; what is wrong with it is told under its number (I11). */
   async #carryOut(request: number, bytes: number, work: () => Promise<void>): Promise<void> {
-    this.#begin(bytes);
+    this.#requests++;
+    this.#bytes += bytes;
     try {
       await work();
     } catch (error) {
-      this.#refuse(request, error);
+      if (isFault(error)) this.#deps.onError(error);
+      const problem = toProblem(error);
+      this.#writer.add(PROBLEM_BYTES, ({ refused }) =>
+        refused.push({ $typeName: "trunkline.v1.Refused", request, problem }),
+      );
     }
-    this.#finish(bytes);
-  }
-
-  #begin(bytes: number): void {
-    this.#requests++;
-    this.#bytes += bytes;
-  }
-
-  #refuse(request: number, error: unknown): void {
-    if (isFault(error)) this.#deps.onError(error);
-    const problem = toProblem(error);
-    this.#writer.add(PROBLEM_BYTES, ({ refused }) =>
-      refused.push({ $typeName: "trunkline.v1.Refused", request, problem }),
-    );
-  }
-
-  #finish(bytes: number): void {
     this.#requests--;
     this.#bytes -= bytes;
     this.#makeRoom();

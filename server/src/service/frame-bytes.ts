@@ -7,8 +7,8 @@ import { ClaimSchema, WorkResponseSchema } from "@trunkline/proto/worker";
 import { LIMITS } from "../core/limits.js";
 import { ENVELOPE_BYTES } from "./frame-reader.js";
 
-/** From so many UTF-16 units on, a text is worth being written by itself. */
-const LARGE_TEXT = 64 * 1024;
+/** From so many UTF-16 units on a text is written by itself: its item fills a frame, and is alone in it. */
+const LARGE_TEXT = LIMITS.frameTargetBytes;
 
 const NOTHING = new Uint8Array();
 
