@@ -15,8 +15,8 @@ const LINGER_MS = 1_000;
 
 /**
  * Bounds what a client still sends of a request that has its answer. In HTTP/2 its stream is closed. In HTTP/1.1 the
- * rest is read and dropped, since a connection that is closed before may take the answer with it; one that goes on for
- * too long, by its bytes or by `restMs`, is no longer read and then cut.
+ * rest is read and dropped, since a connection that is closed before may take the answer with it. One that goes on for
+ * longer than `restMs` is cut; one of too many bytes is no longer read, and cut a little later.
  */
 export function boundRest(request: Request, response: Response, restMs: number): void {
   if ("stream" in response) {
