@@ -1,10 +1,11 @@
-import type { ClientHttp2Session, ClientHttp2Stream, SecureClientSessionOptions } from "node:http2";
+import type { SecureClientSessionOptions } from "node:http2";
 import { inspect } from "node:util";
-import { Code, ConnectError, createClient, type Interceptor, type Transport } from "@connectrpc/connect";
-import { createGrpcTransport, Http2SessionManager } from "@connectrpc/connect-node";
+import { createClient, type Interceptor, type Transport } from "@connectrpc/connect";
+import { createGrpcTransport, type Http2SessionManager } from "@connectrpc/connect-node";
 import { Health, HealthCheckResponse_ServingStatus as Serving } from "@trunkline/proto/health";
 import { authorize } from "./credential.js";
 import { TrunklineError } from "./errors.js";
+import { QuietSession, StreamSession } from "./http2-session.js";
 import { checkKey, type KeySource } from "./key-source.js";
 import { plainConnection } from "./plain-connection.js";
 import { checkMode, Route, type Patience, type TransportMode } from "./route.js";
@@ -164,86 +165,6 @@ export class Endpoint {
 
 function notServing(): TrunklineError {
   return new TrunklineError("UNAVAILABLE", "the server does not serve");
-}
-
-/**
- * Listens to its connections' errors for as long as they live. connect-node's own manager stops listening to a
- * connection that it lets go; one that is being destroyed then, because the other side broke the protocol, emits its
- * error a moment later, and an `error` that nobody listens to ends the process.
- */
-class QuietSession extends Http2SessionManager {
-  readonly #heard = new WeakSet<ClientHttp2Session>();
-
-  override async request(
-    ...parameters: Parameters<Http2SessionManager["request"]>
-  ): Promise<ClientHttp2Stream> {
-    const stream = await super.request(...parameters);
-    const connection = connectionOf(stream);
-    if (connection !== undefined && !this.#heard.has(connection)) {
-      this.#heard.add(connection);
-      // The streams on it fail with the same error, and say so.
-      connection.on("error", () => undefined);
-    }
-    failWhenReset(stream);
-    return stream;
-  }
-}
-
-/**
- * Makes an error of a stream that ends without an answer. Some proxies that go down reset what is under way with
- * NO_ERROR, which Node and connect-node take for an end in order: nothing would settle the request.
- */
-function failWhenReset(stream: ClientHttp2Stream): void {
-  let answered = false;
-  stream.once("response", () => {
-    answered = true;
-  });
-  stream.once("close", () => {
-    // Without a listener the event would end the process.
-    if (answered || stream.listenerCount("error") === 0) return;
-    const reset = new Error("the stream was reset before its answer");
-    stream.emit("error", Object.assign(reset, { code: "ECONNRESET" }));
-  });
-}
-
-/** Knows the connection below its stream, which connect-node's own manager does not show. */
-class StreamSession extends QuietSession {
-  #connection: ClientHttp2Session | undefined;
-  #keepAlive = true;
-  #dropped = false;
-
-  override async request(
-    ...parameters: Parameters<Http2SessionManager["request"]>
-  ): Promise<ClientHttp2Stream> {
-    // A stream whose key came too late would connect anew.
-    if (this.#dropped) throw new ConnectError("the connection was dropped", Code.Canceled);
-    const stream = await super.request(...parameters);
-    this.#connection = connectionOf(stream);
-    this.#apply();
-    return stream;
-  }
-
-  override abort(reason?: Error): void {
-    this.#dropped = true;
-    super.abort(reason);
-  }
-
-  keepAlive(on: boolean): void {
-    if (this.#keepAlive === on) return;
-    this.#keepAlive = on;
-    this.#apply();
-  }
-
-  #apply(): void {
-    if (this.#connection === undefined || this.#connection.destroyed) return;
-    if (this.#keepAlive) this.#connection.ref();
-    else this.#connection.unref();
-  }
-}
-
-/** Node's types leave out that a client's stream has a client's session. */
-function connectionOf(stream: ClientHttp2Stream): ClientHttp2Session | undefined {
-  return stream.session as ClientHttp2Session | undefined;
 }
 
 /** An empty variable is how a shell says "none". */
