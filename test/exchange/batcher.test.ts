@@ -98,6 +98,31 @@ describe("Batcher", () => {
     expect(batches).toEqual([[1, 2, 3], [4, 5, 6], [7], [8]]);
   });
 
+  test("what of a crowd is early stays, and all behind it; it is written when it is not early any more", async () => {
+    const batches: number[][] = [];
+    let early = 3;
+    const batcher = new Batcher<number, number>({
+      write: async (items) => {
+        batches.push([...items]);
+        return items;
+      },
+      sizeOf: () => 1,
+      maxItems: 4,
+      crowd: { above: 2, maxItems: 4, isEarly: (item) => item >= early },
+    });
+    const all = [1, 2, 3, 4, 5, 6].map((item) => batcher.push(item));
+    await all[1];
+    expect(batches).toEqual([[1, 2]]);
+    early = 5;
+    // The last two are no crowd.
+    await Promise.all(all);
+    expect(batches).toEqual([
+      [1, 2],
+      [3, 4],
+      [5, 6],
+    ]);
+  });
+
   test("a batch is cut at its number of items and at its bytes, unless one item is larger", async () => {
     const batches: number[][] = [];
     const batcher = new Batcher<number, number>({

@@ -1,4 +1,4 @@
-import { expect, test } from "vitest";
+import { describe, expect, test } from "vitest";
 import { until } from "../support/until.js";
 import { attach, emptyQueues, newName, newRun, open, useExchanges } from "./support/exchanges.js";
 
@@ -46,4 +46,37 @@ test("a call that waited for its batch goes straight to a worker that got room m
   expect((await late).state).toBe("claimed");
   expect((await nodes.call(await late)).version).toBe(1);
   await Promise.all(before);
+});
+
+describe("of a crowd of opens", () => {
+  const CALLS = 1_500;
+
+  test("none is queued while workers take many: each goes straight to one as soon as there is room", async () => {
+    const { exchange } = await nodes.start();
+    const tool = newName("tool");
+    const worker = await attach(exchange, { tools: [tool], slots: 100 });
+    await emptyQueues(exchange, worker);
+    const run = await newRun(exchange);
+    const opening = Array.from({ length: CALLS }, async () => {
+      const call = await open(exchange, run, { tool });
+      // As if its handler were done.
+      exchange.dispatch.grant(worker.own, 1);
+      return call;
+    });
+    const calls = await Promise.all(opening);
+    const queued = calls.filter(({ state }) => state === "queued").map(({ seq }) => seq);
+    // The last ones are no crowd any more.
+    expect(queued.filter((seq) => seq <= CALLS - 500)).toEqual([]);
+  });
+
+  test("all are stored though no worker takes any", async () => {
+    const { exchange } = await nodes.start();
+    const tool = newName("tool");
+    const worker = await attach(exchange, { tools: [tool], slots: 1 });
+    await emptyQueues(exchange, worker);
+    const run = await newRun(exchange);
+    const calls = await Promise.all(Array.from({ length: CALLS }, () => open(exchange, run, { tool })));
+    expect(calls.filter(({ state }) => state === "claimed")).toHaveLength(1);
+    expect(calls.filter(({ state }) => state === "queued")).toHaveLength(CALLS - 1);
+  });
 });

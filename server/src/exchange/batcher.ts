@@ -4,6 +4,17 @@ import { classifyError } from "../store/database.js";
 import { Lanes } from "./lanes.js";
 import { overloaded } from "./overload.js";
 
+/**
+ * While more items wait than `above`, one batch of at most `maxItems` is written at a time: what others write beside
+ * it, which finishes what these begin, comes first.
+ */
+export interface Crowd<Item> {
+  readonly above: number;
+  readonly maxItems: number;
+  /** Whether an item, and what is behind it, had better wait a little longer. Default: none. */
+  readonly isEarly?: (item: Item) => boolean;
+}
+
 /** How a {@link Batcher} writes. */
 export interface BatcherOptions<Item, Result> {
   /** Writes a batch in one go: the results in the items' order. `again`: it may have been written already. */
@@ -21,11 +32,8 @@ export interface BatcherOptions<Item, Result> {
   readonly maxBytes?: number;
   /** Batches being written at once. Default 3: while they are written, the next gathers. */
   readonly maxInFlight?: number;
-  /**
-   * While more items wait than `above`, one batch of at most `maxItems` is written at a time: what others write beside
-   * it, which finishes what these begin, comes first. Default: never.
-   */
-  readonly crowd?: { readonly above: number; readonly maxItems: number };
+  /** What is otherwise while very many wait. Default: nothing. */
+  readonly crowd?: Crowd<Item>;
   /** How long a batch whose outcome is unknown is sent again before it is given up. Default 10 s. */
   readonly resendMs?: number;
   /** Items that may wait for a batch; more are refused as OVERLOADED. Default: no bound. */
@@ -48,6 +56,8 @@ const ALONE_BYTES = 256 * 1024;
 const DEFAULT_IN_FLIGHT = 3;
 const DEFAULT_RESEND_MS = 10_000;
 const RETRIES = 10;
+/** When a crowd is looked at again that had better wait. */
+const EARLY_MS = 3;
 
 /**
  * Group commit: what is pushed while a batch is written becomes the next batch. No timer delays a lone
@@ -100,11 +110,13 @@ export class Batcher<Item, Result> {
       if (this.#scheduled || this.#inFlight >= this.#mostInFlight()) return;
       // Everything that is pushed in this turn of the event loop goes together.
       this.#scheduled = true;
-      setImmediate(() => {
-        this.#scheduled = false;
-        this.#flush();
-      });
+      setImmediate(() => this.#scheduledFlush());
     });
+  }
+
+  #scheduledFlush(): void {
+    this.#scheduled = false;
+    this.#flush();
   }
 
   #isFull(bytes: number): boolean {
@@ -128,6 +140,11 @@ export class Batcher<Item, Result> {
   #flush(): void {
     while (this.#waiting > 0 && this.#inFlight < this.#mostInFlight()) {
       const batch = this.#take();
+      if (batch.length === 0) {
+        if (!this.#scheduled) setTimeout(() => this.#scheduledFlush(), EARLY_MS);
+        this.#scheduled = true;
+        return;
+      }
       this.#inFlight++;
       void this.#write(batch).finally(() => {
         this.#inFlight--;
@@ -146,7 +163,9 @@ export class Batcher<Item, Result> {
 
   #take(): Waiting<Item, Result>[] {
     const { maxBytes, laneOf } = this.#options;
-    const { maxItems } = this.#isCrowded ? this.#options.crowd : this.#options;
+    const isCrowded = this.#isCrowded;
+    const { crowd } = this.#options;
+    const { maxItems } = isCrowded ? crowd : this.#options;
     const pushed = this.#pushed;
     this.#pushed = [];
     if (this.#lanes.isEmpty && this.#waiting <= maxItems && this.#waitingFill <= maxBytes) {
@@ -159,6 +178,7 @@ export class Batcher<Item, Result> {
     return this.#lanes.take((one) => {
       const fills = this.#fillOf(one);
       if (count === maxItems || (count > 0 && filled + fills > maxBytes)) return false;
+      if (isCrowded && crowd.isEarly?.(one.item) === true) return false;
       count++;
       filled += fills;
       this.#waiting--;

@@ -131,6 +131,7 @@ export class Dispatch {
 
   /** The row of a new call is written, and its claim was offered. */
   offered({ session }: Assignment): void {
+    session.handedOut++;
     session.settled();
   }
 
@@ -151,6 +152,11 @@ export class Dispatch {
   /** Whether a session with a stream serves the tool for this end user, run and toolset. */
   isServed(call: QueuedCall, toolset: string | null): boolean {
     return this.#queues.of(call).some((queue) => queue.served.size > 0 && queue.takes(toolset));
+  }
+
+  /** Whether sessions here take such calls so fast that a new one had better wait for their room than be queued. */
+  hasRoomSoon(call: QueuedCall, toolset: string | null): boolean {
+    return this.#queues.of(call).some((queue) => queue.takes(toolset) && queue.hasRoomSoon());
   }
 
   /**
@@ -358,6 +364,7 @@ export class Dispatch {
       const slot = slots[row.slot];
       if (slot === undefined) continue;
       used.add(row.slot);
+      slot.session.handedOut++;
       this.#options.onClaimed(slot, row);
       slot.session.settled();
     }

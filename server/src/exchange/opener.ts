@@ -13,6 +13,7 @@ import type { Assignment, Dispatch } from "./dispatch.js";
 import { differing, keyReused } from "./key-reused.js";
 import { randomId } from "./random-id.js";
 import type { KnownRun } from "./runs.js";
+import type { QueuedCall } from "./tool-queues.js";
 
 /** A call to open, checked at the door. */
 export interface OpenRequest {
@@ -88,15 +89,21 @@ class Opening {
     }
     return this.#row;
   }
+
+  /** Whether it would be queued now, though workers here will soon have room for it. */
+  isEarly(dispatch: Dispatch): boolean {
+    this.assignment ??= assign(dispatch, this.request);
+    return this.assignment === null && hasRoomSoon(dispatch, this.request);
+  }
 }
 
 const ROUGH_ROW_BYTES = 400;
 const MAX_RENUMBERINGS = 100;
 /**
- * Answers give workers room; while so many opens wait, they would be stored faster than workers take them. A larger
- * batch costs less a call, and one above what workers finish meanwhile comes into the queue.
+ * Answers give workers room; while so many opens wait, they would be stored faster than workers take them, and a call
+ * that is queued costs a third more row version. A larger batch costs less a call.
  */
-const CROWD = { above: 1_000, maxItems: 500 };
+const CROWD = { above: 500, maxItems: 500 };
 
 /**
  * Opens calls: numbers them, gives a keyless one a key, chooses a worker when one is free, and inserts
@@ -120,7 +127,7 @@ export class Opener {
       },
       sizeOf: ({ request }) => ROUGH_ROW_BYTES + request.inputJson.length,
       laneOf: ({ request: { run } }) => `${run.record.projectId}:${run.record.namespace}`,
-      crowd: CROWD,
+      crowd: { ...CROWD, isEarly: (opening) => opening.isEarly(dispatch) },
       maxWaiting: LIMITS.opensWaiting,
       maxWaitingBytes: LIMITS.opensWaitingBytes,
     });
@@ -201,10 +208,19 @@ export class Opener {
   }
 }
 
-function assign(dispatch: Dispatch, { run, tool, executor }: OpenRequest): Assignment | null {
-  if (executor === "client") return null;
-  const { projectId, id: runId, namespace, toolset } = run.record;
-  return dispatch.assign({ projectId, runId, namespace, tool }, toolset);
+function assign(dispatch: Dispatch, request: OpenRequest): Assignment | null {
+  if (request.executor === "client") return null;
+  return dispatch.assign(toQueuedCall(request), request.run.record.toolset);
+}
+
+function hasRoomSoon(dispatch: Dispatch, request: OpenRequest): boolean {
+  if (request.executor === "client") return false;
+  return dispatch.hasRoomSoon(toQueuedCall(request), request.run.record.toolset);
+}
+
+function toQueuedCall({ run, tool }: OpenRequest): QueuedCall {
+  const { projectId, id: runId, namespace } = run.record;
+  return { projectId, runId, namespace, tool };
 }
 
 const OWN_KEYS = `auto-${randomId()}-`;

@@ -53,6 +53,8 @@ export class Session {
   leaving = false;
   /** Claims that it was chosen for and that are still being written. */
   assigned = 0;
+  /** Calls that it was given so far. */
+  handedOut = 0;
   /** Called, once, when none is being written any more. */
   whenSettled: (() => void) | null = null;
   /** When anything was last heard from it; monotonic milliseconds. */

@@ -1,5 +1,6 @@
 import type { Scope } from "../core/scope.js";
 import type { QueueFilter } from "../store/calls-claim.js";
+import { Patience } from "./patience.js";
 import type { Session } from "./session.js";
 
 /** How long a queue that was read empty counts as empty. */
@@ -41,6 +42,7 @@ export class ToolQueue implements QueueFilter {
   #readFills = 0;
   /** The fills of which each has a slot in a claim round that is under way; -1: there is none. */
   #coveredFills = -1;
+  #patience: Patience | null = null;
 
   constructor({ projectId, namespace, runId }: Scope, tool: string, toolset: string | null) {
     this.projectId = projectId;
@@ -74,6 +76,15 @@ export class ToolQueue implements QueueFilter {
   /** Whether all that it may hold is being claimed, with a slot for each: what comes now passes none of it. */
   get isCovered(): boolean {
     return this.#coveredFills === this.#fills;
+  }
+
+  /** Whether its sessions take calls so fast that a new one had better wait for their room than be queued. */
+  hasRoomSoon(): boolean {
+    if (this.served.size === 0) return false;
+    let taken = 0;
+    for (const { handedOut } of this.served) taken += handedOut;
+    this.#patience ??= new Patience();
+    return this.#patience.isWorthwhile(taken);
   }
 
   /** It has got one call, from here. */
