@@ -78,6 +78,8 @@ export class Stream {
     this.left = new Promise((resolve) => (this.#leave = resolve));
     const client = new Client(address, credentials, {
       "grpc.max_receive_message_length": MAX_FRAME_BYTES,
+      // Its own 64 KiB are one round trip for each, however large an input is (3).
+      "grpc-node.flow_control_window": MAX_FRAME_BYTES,
       // Without it this would share the connection of the stream before (9).
       "grpc.use_local_subchannel_pool": 1,
       // A hello says what is so when it is sent: the next stream makes its own.
