@@ -5,6 +5,3 @@ export const LONE_WARM_UP = { most: 2_000, seconds: 5 };
 
 /** The load itself, for so long. */
 export const LOAD_WARM_UP_SECONDS = 2;
-
-/** Calls at once, before more of them at once. */
-export const BATCH_WARM_UP_CALLS = 5_000;

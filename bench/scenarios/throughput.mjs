@@ -2,7 +2,7 @@
 import { countersSettled } from "../stage/database.mjs";
 import { cpuOf, onStage, subjectStack, trunkline } from "../stage/stack.mjs";
 import { byTurns } from "../turns.mjs";
-import { BATCH_WARM_UP_CALLS, LOAD_WARM_UP_SECONDS } from "../warm-up.mjs";
+import { LOAD_WARM_UP_SECONDS } from "../warm-up.mjs";
 
 /** With how many callers the peers are compared. */
 export const COMPARED_CALLERS = 100;
@@ -104,7 +104,7 @@ export async function unawaited(setting, contestants) {
 }
 
 /**
- * Many at once, from the first open to the last result.
+ * Many at once, from the first open to the last result; the second time.
  *
  * @param {import("../scenarios.mjs").Setting} setting
  * @param {readonly import("../peers.mjs").Contestant[]} contestants
@@ -113,7 +113,7 @@ export async function bulk(setting, contestants) {
   const calls = setting.options.quick ? QUICK_BATCH : BATCH;
   const variant = `batch of ${calls.toLocaleString("en")}`;
   await compare(setting, contestants, { variant, load: "bulk", callers: 1 }, async (stack) => {
-    await handled(stack, "batch", { calls: BATCH_WARM_UP_CALLS });
+    await handled(stack, "batch", { calls });
     return [rate(await handled(stack, "batch", { calls }))];
   });
 }
