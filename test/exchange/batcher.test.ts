@@ -98,7 +98,7 @@ describe("Batcher", () => {
     expect(batches).toEqual([[1, 2, 3], [4, 5, 6], [7], [8]]);
   });
 
-  test("what of a crowd is early stays, and all behind it; it is written when it is not early any more", async () => {
+  test("what of a crowd is early stays, and all behind it in its lane; it is written when it is not early any more", async () => {
     const batches: number[][] = [];
     let early = 3;
     const batcher = new Batcher<number, number>({
@@ -121,6 +121,27 @@ describe("Batcher", () => {
       [3, 4],
       [5, 6],
     ]);
+  });
+
+  test("what of a crowd is early holds up no other's lane", async () => {
+    const batches: number[][] = [];
+    let early = 0;
+    const batcher = new Batcher<number, number>({
+      write: async (items) => {
+        batches.push([...items]);
+        return items;
+      },
+      sizeOf: () => 1,
+      laneOf: (item) => (item > 0 ? "positive" : "negative"),
+      maxItems: 9,
+      crowd: { above: 2, maxItems: 9, isEarly: (item) => item > early },
+    });
+    const all = [1, 2, 3, -1, -2, -3].map((item) => batcher.push(item));
+    await all[5];
+    expect(batches).toEqual([[-1, -2, -3]]);
+    early = 3;
+    await Promise.all(all);
+    expect(batches[1]).toEqual([1, 2, 3]);
   });
 
   test("a batch is cut at its number of items and at its bytes, unless one item is larger", async () => {

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { until } from "../support/until.js";
+import { until, within } from "../support/until.js";
 import { attach, emptyQueues, newName, newRun, open, useExchanges } from "./support/exchanges.js";
 
 const nodes = useExchanges();
@@ -67,6 +67,22 @@ describe("of a crowd of opens", () => {
     const queued = calls.filter(({ state }) => state === "queued").map(({ seq }) => seq);
     // The last ones are no crowd any more.
     expect(queued.filter((seq) => seq <= CALLS - 500)).toEqual([]);
+  });
+
+  test("all are stored though workers, which take many, give all their room to what is queued", async () => {
+    const { exchange } = await nodes.start();
+    const tool = newName("tool");
+    const worker = await attach(exchange, { tools: [tool], slots: 1 });
+    await emptyQueues(exchange, worker);
+    const run = await newRun(exchange);
+    const taking = setInterval(() => (worker.own.handedOut += 100), 1);
+    try {
+      const opening = Array.from({ length: CALLS }, () => open(exchange, run, { tool }));
+      const calls = await within("all are stored", Promise.all(opening), 5_000);
+      expect(calls.filter(({ state }) => state === "queued")).toHaveLength(CALLS - 1);
+    } finally {
+      clearInterval(taking);
+    }
   });
 
   test("all are stored though no worker takes any", async () => {

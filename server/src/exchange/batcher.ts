@@ -11,7 +11,7 @@ import { overloaded } from "./overload.js";
 export interface Crowd<Item> {
   readonly above: number;
   readonly maxItems: number;
-  /** Whether an item, and what is behind it, had better wait a little longer. Default: none. */
+  /** Whether an item, and what is behind it in its lane, had better wait a little longer. Default: none. */
   readonly isEarly?: (item: Item) => boolean;
 }
 
@@ -168,7 +168,8 @@ export class Batcher<Item, Result> {
     const { maxItems } = isCrowded ? crowd : this.#options;
     const pushed = this.#pushed;
     this.#pushed = [];
-    if (this.#lanes.isEmpty && this.#waiting <= maxItems && this.#waitingFill <= maxBytes) {
+    const isAll = this.#lanes.isEmpty && this.#waiting <= maxItems && this.#waitingFill <= maxBytes;
+    if (isAll && !isCrowded) {
       this.#waiting = this.#waitingBytes = this.#waitingFill = 0;
       return pushed;
     }
@@ -177,14 +178,14 @@ export class Batcher<Item, Result> {
     let filled = 0;
     return this.#lanes.take((one) => {
       const fills = this.#fillOf(one);
-      if (count === maxItems || (count > 0 && filled + fills > maxBytes)) return false;
-      if (isCrowded && crowd.isEarly?.(one.item) === true) return false;
+      if (count === maxItems || (count > 0 && filled + fills > maxBytes)) return "full";
+      if (isCrowded && crowd.isEarly?.(one.item) === true) return "passed";
       count++;
       filled += fills;
       this.#waiting--;
       this.#waitingBytes -= one.bytes;
       this.#waitingFill -= fills;
-      return true;
+      return "taken";
     });
   }
 

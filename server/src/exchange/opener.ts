@@ -69,6 +69,7 @@ class Opening {
   readonly seq: number;
   /** The session that was chosen for it, with one credit taken, which is either used or put back. */
   assignment: Assignment | null;
+  readonly #since = performance.now();
   #row: NewCallRow | null = null;
 
   constructor(request: OpenRequest, key: string, assignment: Assignment | null) {
@@ -93,7 +94,8 @@ class Opening {
   /** Whether it would be queued now, though workers here will soon have room for it. */
   isEarly(dispatch: Dispatch): boolean {
     this.assignment ??= assign(dispatch, this.request);
-    return this.assignment === null && hasRoomSoon(dispatch, this.request);
+    if (this.assignment !== null || performance.now() - this.#since > MAX_WAIT_MS) return false;
+    return hasRoomSoon(dispatch, this.request);
   }
 }
 
@@ -104,6 +106,8 @@ const MAX_RENUMBERINGS = 100;
  * that is queued costs a third more row version. A larger batch costs less a call.
  */
 const CROWD = { above: 500, maxItems: 500 };
+/** How long one of a crowd waits for room at most: what is queued already may take it all. */
+const MAX_WAIT_MS = 500;
 
 /**
  * Opens calls: numbers them, gives a keyless one a key, chooses a worker when one is free, and inserts
